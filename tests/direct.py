@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import TextContract
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.types import PrivateTable
 from dpicl.ground.types import SplitTable as SplitTexts
-from dpicl.methods import on_texts, tabular
-from dpicl.methods.base import draws_for, results
+from dpicl.methods import METHODS, grid, on_texts, tabular
+from dpicl.methods.base import draws_for
 from dpicl.methods.evaluation import Result
 from dpicl.methods.tabular_method import Released
 from dpicl.models.embedding import Embedder
 from dpicl.models.requests import Scorer
+from lab import in_memory
+
+
+def points_of(unit: Unit) -> dict[Cell, Point[Any]]:
+    """What each release of a unit is asked for."""
+    return grid.points(METHODS[unit.method], unit)
+
+
+def point(unit: Unit, cell: Cell) -> Point[Any]:
+    """What the release of a cell is asked for, whether or not it is one of the unit's."""
+    some = next(iter(points_of(unit).values()))
+    variants = METHODS[unit.method].variants(unit.chosen(METHODS[unit.method].options))
+    assert cell.epsilon is not None
+    return replace(
+        some,
+        key=cell.key,
+        epsilon=cell.epsilon,
+        options=variants.get(cell.system, some.options),
+        shots=cell.shots,
+        sampling_rate=cell.sampling_rate,
+    )
 
 
 def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
@@ -33,9 +55,9 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
         for cell, texts in prompts.items()
     }
     metrics = method.answers.metrics_of(said, split.queries, contract)
-    if method.fits_baselines(contract, unit):
+    if unit.baselines and method.fits_baselines(contract):
         metrics |= method.fitted(released, lambda: split.train, split.test, contract, unit, draws)
-    return results(unit, metrics, method.costs(contract, unit))
+    return grid.results(unit, metrics, grid.costs(method, contract, unit))
 
 
 def release(train: PrivateTable, contract: Contract, unit: Unit) -> Released[Any]:
@@ -44,7 +66,9 @@ def release(train: PrivateTable, contract: Contract, unit: Unit) -> Released[Any
     Raises:
         PrivacyError: the method refuses the contract, or it is not a benchmark's.
     """
-    return tabular(unit.method).in_memory(train, contract, unit, draws_for(contract, unit.seed))
+    return in_memory.of_table(
+        tabular(unit.method), train, contract, unit, draws_for(contract, unit.seed)
+    )
 
 
 def run_texts(
@@ -65,7 +89,9 @@ def run_texts(
         PrivacyError: the method refuses the contract, or it is not a benchmark's.
     """
     method = on_texts(unit.method)
-    released, public = method.in_memory(split.train, split.queries, contract, unit, model, embedder)
+    released, public = in_memory.of_texts(
+        method, split.train, split.queries, contract, unit, model, embedder
+    )
     prompts = method.prompts(released, public, split.train, split.queries, contract, unit)
     said = {
         cell: method.answers.ask_cell(scorer, texts, contract, cell)
@@ -73,4 +99,4 @@ def run_texts(
     }
     said |= method.final_answers(released, contract)
     metrics = method.answers.metrics_of(said, split.queries, contract)
-    return results(unit, metrics, method.costs(contract, unit))
+    return grid.results(unit, metrics, grid.costs(method, contract, unit))

@@ -17,7 +17,6 @@ NOBODY_PAYS = "charged: nothing; the data are public, and the noise is seeded"
 NOTHING_RELEASED = "Nothing was charged: the noise is seeded, so this run released nothing."
 UNPAID_BASELINES = "they would read the rows again, charged to no account"
 UNPAID_TRUTH = "true errors of a release are an unpaid release"
-UNPAID_RUN = "`run` charges no ledger, and these rows have a budget"
 NOTHING_MORE = "so that it costs nothing"
 """Of what is derived from a release."""
 HORIZON_PAID = (

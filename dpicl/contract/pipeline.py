@@ -1,6 +1,6 @@
-"""What runs: a *cell* is one entry of a table of results, a system at one epsilon and number of
-shots; a *unit* is one method on one data set with one seed, with all its cells: big enough that
-scheduling it costs nothing next to running it.
+"""What runs: a *point* is what one release is asked for; a *cell* is one entry of a table of
+results, a system at one epsilon and number of shots; a *unit* is one method on one data set with
+one seed, with all its cells: big enough that scheduling it costs nothing next to running it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 from numbers import Real
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from dpicl.contract.base import Frozen
 from dpicl.ground.errors import ParameterError, PrivacyError
@@ -86,6 +86,24 @@ def asked_by(system: str) -> tuple[str, str]:
     """
     asked, _, model = system.partition(BY)
     return asked, model
+
+
+@dataclass(frozen=True)
+class Point(Generic[Chosen]):
+    """What one release is asked for besides its contract, in public facts.
+
+    Attributes:
+        key: what its streams are named by, e.g. `icl,epsilon=1.0,shots=2`.
+        options: what is chosen of the method, or of one of its variants.
+        shots, sampling_rate: None where a release is of any number, or the rate is the contract's.
+    """
+
+    key: str
+    epsilon: float
+    options: Chosen
+    shots: int | None = None
+    sampling_rate: Fraction | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ have in common.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     # a tenth of a second, which a command that reads no table need not wait
     import pyarrow as pa
 
+Made = TypeVar("Made")
 LABEL = "label"
 """Name of the label among attributes; its codes are those of the contract's target."""
 NO_NUMBER = -(2**63)
@@ -69,7 +70,22 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 @dataclass(frozen=True)
 class PrivateTable(Table):
-    """Rows that a guarantee protects."""
+    """Rows that a guarantee protects; `shared` is what releases need that are drawn together."""
+
+    shared: dict[Hashable, Any] | None = field(default=None, compare=False, repr=False)
+
+    def sharing(self) -> PrivateTable:
+        """The same rows, for releases that are drawn together."""
+        return PrivateTable(self.data, {})
+
+    def once(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made once for all releases that are drawn together."""
+        if self.shared is None:
+            return make()
+        if name not in self.shared:
+            self.shared[name] = make()
+        made: Made = self.shared[name]
+        return made
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,8 @@ Guarantee   none spent: this is about programs, not about rows.
     draw      the only step that sees rows; charged before
     derive    rows, prompts, baselines: post-processing of what was drawn
 
-A class that leaves out a fact on which privacy hangs is refused when it is defined.
-
-The head of a module that states its terms, as fields: what it says of trust, unit, neighbours,
-guarantee and limits.
-
-What the methods share: what a cell costs, what is refused, and the rows of results.
+What is stated and drawn is one release, of a `Point`; `grid` has the loops over many. A class that
+leaves out a fact on which privacy hangs is refused when it is defined.
 """
 
 from __future__ import annotations
@@ -23,21 +19,20 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person, to_replace_one
 from dpicl.contract.base import Frozen
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
-from dpicl.contract.payment import UNPAID_BASELINES, UNPAID_RUN
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.payment import UNPAID_BASELINES
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import TextContract
 from dpicl.data.prompts import MOST_SHOTS
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.installed import extra_missing
 from dpicl.ground.randomness import Draws
-from dpicl.methods.evaluation import Metrics, Result
 
 Data = Literal["table", "texts"]
 Trust = Literal["central", "local"]
@@ -88,6 +83,10 @@ class Method(ABC):
     """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is
     one array.
     """
+    source: ClassVar[str] = "icl"
+    """The system of its releases: `icl`, where each number of shots is a release of its own; else
+    one epsilon has one, for any number. That of a variant has the variant's name behind it.
+    """
     most_shots: ClassVar[int] = MOST_SHOTS
     """Most demonstrations, or texts, of one release."""
     draws_shots: ClassVar[bool] = False
@@ -129,28 +128,33 @@ class Method(ABC):
         return ()
 
     @abstractmethod
-    def systems(self, unit: Unit) -> tuple[str, ...]:
+    def systems(self, options: Any) -> tuple[str, ...]:
         """Systems that are evaluated beside `icl`."""
 
+    def variants(self, options: Any) -> dict[str, Any]:
+        """By the system of its releases, what is chosen for these: of options that have `variants`
+        by name what their `variant` gives for `icl` and `icl-NAME`, else the options.
+        """
+        if not hasattr(options, "variants"):
+            return {self.source: options}
+        names = ("", *(f"-{name}" for name in options.variants))
+        return {f"{self.source}{name}": options.variant(f"icl{name}") for name in names}
+
     @abstractmethod
-    def releases(self, contract: Any, unit: Unit) -> dict[Cell, CellCost]:
-        """What a unit spends, release by release; known before any row is read. Raises
-        PrivacyError: something has no price.
+    def cost(self, contract: Any, point: Point[Any]) -> CellCost:
+        """What a release spends; known before any row is read. Raises PrivacyError: it has no
+        price.
         """
 
     @abstractmethod
-    def costs(self, contract: Any, unit: Unit) -> dict[Cell, CellCost]:
-        """What every cell of the results costs."""
-
-    @abstractmethod
-    def identity(self, contract: Any, unit: Unit, cell: Cell) -> dict[str, object]:
+    def identity(self, contract: Any, point: Point[Any]) -> dict[str, object]:
         """The public facts that make a release another one besides epsilon, shots and seed."""
 
     @abstractmethod
-    def statement(self, contract: Any, unit: Unit, cell: Cell, cost: CellCost) -> str:
-        """The guarantee of one cell as a sentence."""
+    def statement(self, contract: Any, point: Point[Any], cost: CellCost) -> str:
+        """The guarantee of a release as a sentence."""
 
-    def refuse(self, contract: Any, unit: Unit) -> None:  # noqa: B027 - most refuse nothing of their own
+    def refuse(self, contract: Any, point: Point[Any]) -> None:  # noqa: B027 - most refuse nothing of their own
         """What this method refuses beyond what all do, before any row is read. Raises DpiclError:
         names the contract and the rule.
         """
@@ -184,10 +188,10 @@ class Method(ABC):
 
     def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
         """Every cell in which the model is asked with demonstrations."""
-        for system in ("icl", *self.systems(unit)):
+        for system in ("icl", *self.systems(unit.chosen(self.options))):
             yield from unit.cells(system)
 
-    def check(self, contract: Declared, unit: Unit) -> None:
+    def check(self, contract: Declared, point: Point[Any]) -> None:
         """Refuse what cannot be guaranteed, before any private row is read.
         Raises PrivacyError: the contract is a draft, or has rows that take others back; no noise on
         a table that is not a benchmark; or what the method itself refuses.
@@ -210,14 +214,12 @@ class Method(ABC):
                 f"are not read again; expected a method that "
                 f"counts its horizon, and not {self.title}"
             )
-        if not contract.privacy.budget.benchmark and any(
-            math.isinf(epsilon) for epsilon in unit.epsilons
-        ):
+        if not contract.privacy.budget.benchmark and math.isinf(point.epsilon):
             raise PrivacyError(
                 f"{contract.name}: epsilon=inf releases rows without noise; only a contract with "
                 f"`benchmark: true` allows it"
             )
-        self.refuse(contract, unit)
+        self.refuse(contract, point)
 
     def without_baselines(self, contract: Declared) -> str | None:
         """Why this method's baselines are never fitted on a data set, as a sentence: nobody pays
@@ -232,26 +234,15 @@ class Method(ABC):
             why = "they protect rows, and the contract protects persons"
         return f"Baselines of {self.title} on {contract.name} are left out: {why}." if why else None
 
-    def fits_baselines(self, contract: Declared, unit: Unit) -> bool:
+    def fits_baselines(self, contract: Declared) -> bool:
         """Whether there are baselines to fit, which read nothing unpaid, and public rows to test
         them on.
         """
-        meant = unit.baselines and self.baselines_read != "none"
         return (
-            meant and contract.evaluation == "public" and self.without_baselines(contract) is None
+            self.baselines_read != "none"
+            and contract.evaluation == "public"
+            and self.without_baselines(contract) is None
         )
-
-    def check_free(self, contract: Declared, unit: Unit) -> None:
-        """Refuse what would have to be charged. Raises PrivacyError: the method refuses the
-        contract, or it is not a benchmark's.
-        """
-        self.check(contract, unit)
-        if not contract.privacy.budget.benchmark:
-            raise PrivacyError(
-                f"{contract.name}: {UNPAID_RUN}; "
-                f"expected a contract with `benchmark: true`, or "
-                "`dpicl protect` or `dpicl run`, which charge"
-            )
 
 
 def check_stated(method: type[Method]) -> None:
@@ -269,7 +260,7 @@ def check_stated(method: type[Method]) -> None:
             f"{where}: options: is not stated; expected a type of options, all with defaults"
         )
     # `__abstractmethods__` is set only after a class is defined
-    names = sorted({name for one in method.__mro__ for name in vars(one)})
+    names = sorted({name for base in method.__mro__ for name in vars(base)})
     for name in names:
         if getattr(getattr(method, name, None), "__isabstractmethod__", False):
             raise PrivacyError(f"{where}: {name}: is missing; expected a function")
@@ -332,10 +323,10 @@ def epsilon_of(cell: Cell) -> float:
     return cell.epsilon
 
 
-def shots_of(cell: Cell) -> int:
-    """Of a cell that has demonstrations."""
-    assert cell.shots is not None
-    return cell.shots
+def shots_of(asked: Cell | Point[Any]) -> int:
+    """Of a cell that has demonstrations, or of a release of one number of them."""
+    assert asked.shots is not None
+    return asked.shots
 
 
 def check_width(contract: Contract, method: str) -> None:
@@ -364,26 +355,3 @@ def for_neighbours(guarantee: Guarantee, contract: Contract) -> Guarantee:
     """A guarantee for an added or removed row or person, stated for the contract's neighbours."""
     replaced = Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE
     return to_replace_one(guarantee) if replaced else guarantee
-
-
-def results(
-    unit: Unit, measured: Mapping[Cell, Metrics], costs: Mapping[Cell, CellCost]
-) -> list[Result]:
-    """One row per cell: the model's, the majority's and the baselines'."""
-    rows = []
-    for cell, metrics in measured.items():
-        cost = costs.get(cell.prompts) or costs.get(replace(cell, system="icl"))
-        rate = None if cell.sampling_rate is None else float(cell.sampling_rate)
-        amplified = cost.amplified.epsilon if cost and cost.amplified else None
-        asked = (
-            unit.method,
-            cell.system,
-            unit.dataset,
-            unit.seed,
-            cell.epsilon,
-            cell.shots,
-            rate,
-            amplified,
-        )
-        rows.append(Result(*asked, **asdict(metrics)))
-    return rows

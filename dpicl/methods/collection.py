@@ -1,36 +1,27 @@
-"""A collection of clients' reports: what is asked, under which laws, and the name by which its
-reports are known.
+"""A collection of clients' reports, step 1 of LDP-TabICL: what is asked, under which laws, what it
+costs a client, and the name by which its reports are known.
 
-Trust       Local: public facts alone, the same at the client and at the collector.
-Unit        One client; where the contract protects persons, a client is a person and reports m rows
-            of their own.
+Trust       Local: only the client sees a true answer. What is asked is made of public facts alone,
+            the same at the client and at the collector.
+Unit        One client, who reports once; where the contract protects persons, a client is a person
+            and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and collection for any number of sendings, delta = 0; with two
             levels of noise each sending alone is sending_epsilon-LDP besides
             (`mechanisms.two_levels`).
 
-The name hashes the contract's content, the design and both epsilons: a report to another contract,
-one of whose columns is new for example, is a report to another collection. The permanent answer has
-the name without the sending's epsilon: however it is sent, it is one.
-
-Symbols     m the contract's most rows per person.
-Not covered who answers, which is no secret; correlated attributes of one client.
-
-Step 1 of LDP-TabICL: what every client reports, by design, and what it costs the client.
-
-Trust       Local: only the client sees a true answer.
-Unit        One client, who reports once; where the contract protects persons, a client is a person
-            and reports m rows of their own.
-Neighbours  REPLACE_ONE of what that client holds.
-Guarantee   epsilon-LDP per client and collection; delta = 0.
-
     all-columns   every answer i under epsilon_i = epsilon / d, the paper's       laws in sequence
     all others    one question under the whole of epsilon                         the largest of the
                   laws
 
+The name hashes the contract's content, the design and both epsilons: a report to another contract,
+one of whose columns is new for example, is a report to another collection. The permanent answer has
+the name without the sending's epsilon: however it is sent, it is one.
+
 Symbols     d reported answers, the label among them where there is one, m the contract's most rows
             per person.
-Not covered collecting twice from one client: a collection of another design is charged on top.
+Not covered who answers, which is no secret; correlated attributes of one client; collecting twice
+            from one client: a collection of another design is charged on top.
 """
 
 from __future__ import annotations
@@ -41,16 +32,16 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from math import comb
 from typing import get_args
 
 import numpy as np
 
-from dpicl.accounting.guarantee import compose_sequential
+from dpicl.accounting.guarantee import Guarantee
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit, is_real
+from dpicl.contract.pipeline import is_real
 from dpicl.data.local.estimate import check_fits, usual_estimator
 from dpicl.data.local.observed import Reported
 from dpicl.data.local.questions import MOST_QUESTIONS, Questionnaire, Tally, questionnaire, tally
@@ -70,8 +61,7 @@ from dpicl.ground.yaml_file import validate
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.two_levels import TwoLevels, two_levels
 from dpicl.mechanisms.unary_encoding import Unary
-from dpicl.methods.base import CellCost, epsilon_of
-from dpicl.methods.options import LdpOptions, LdpVariant
+from dpicl.methods.options import LdpVariant
 
 DESIGNS = tuple(design for design in get_args(Design) if design != "all-columns")
 """In which a client answers one question: counts of answers say all."""
@@ -247,52 +237,23 @@ def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -
     )
 
 
-def release_cells(unit: Unit) -> dict[Cell, LdpVariant]:
-    """Every collection of a unit, and the variant that it is for."""
-    options = unit.chosen(LdpOptions)
-    variants = {
-        "reports": options.variant("icl"),
-        **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.variants},
-    }
-    return {
-        Cell(name, epsilon): chosen
-        for name, chosen in variants.items()
-        for epsilon in unit.epsilons
-    }
-
-
 def collect(
-    train: PrivateTable,
-    contract: Contract,
-    unit: Unit,
-    draws: Draws,
-    *,
-    cells: Sequence[Cell] | None = None,
-) -> dict[Cell, Collected]:
-    """Every collection (or some) of the unit; the only step that sees true answers."""
-    rows = None if contract.privacy.person is None else reporting_rows(train, contract, draws)
-    made, collections = {}, {}
+    train: PrivateTable, contract: Contract, chosen: LdpVariant, epsilon: float, draws: Draws
+) -> Collected:
+    """One collection, whatever is made of it; the only step that sees true answers."""
+    encoding = encoding_of(contract, chosen)
 
-    @cache
-    def codes(encoding: LocalEncoding) -> PrivateCodes:
+    def codes() -> PrivateCodes:
         encoded = encode_clients(train, contract, encoding)
-        return encoded if rows is None else PrivateCodes(encoded.codes[rows])
+        if contract.privacy.person is None:
+            return encoded
+        reporting = train.once("rows", lambda: reporting_rows(train, contract, draws))
+        return PrivateCodes(encoded.codes[reporting])
 
-    for cell, chosen in release_cells(unit).items():
-        if cells is None or cell in cells:
-            encoding, epsilon = encoding_of(contract, chosen), epsilon_of(cell)
-            # whatever is made of it, a collection is one
-            same = (
-                encoding,
-                chosen.design,
-                chosen.columns,
-                chosen.about,
-                epsilon,
-            )
-            if same not in made:
-                made[same] = collect_codes(codes(encoding), encoding, chosen, epsilon, draws)
-            collections[cell] = made[same]
-    return collections
+    return train.once(
+        (encoding, chosen.design, chosen.columns, chosen.about, epsilon),
+        lambda: collect_codes(train.once(encoding, codes), encoding, chosen, epsilon, draws),
+    )
 
 
 def merged(batches: Sequence[Collected]) -> Collected:
@@ -335,21 +296,11 @@ def read_collected(
     return Tally.read(stored, questions_for(encoding, chosen, epsilon))
 
 
-def releases(contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
-    """What this unit costs a client, who reports once per collection, whatever the shots: on every
-    row all answers, or one question. Raises ParameterError: an estimator takes fewer cells than the
-    contract's attributes make.
-    """
-    costs, person = {}, contract.privacy.person
-    for cell, chosen in release_cells(unit).items():
-        encoding, epsilon = encoding_of(contract, chosen), epsilon_of(cell)
-        check_fits(chosen.estimator, encoding.sizes, contract.name)
-        if chosen.design == "all-columns":
-            once = [law.guarantee() for law in laws_for(encoding, epsilon)]
-        else:
-            once = [questions_for(encoding, chosen, epsilon).guarantee]
-        costs[cell] = CellCost(compose_sequential(once * (person.max_rows if person else 1)))
-    return costs
+def costs_of_row(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -> list[Guarantee]:
+    """What a client spends who reports one row, answer by answer."""
+    if chosen.design == "all-columns":
+        return [law.guarantee() for law in laws_for(encoding, epsilon)]
+    return [questions_for(encoding, chosen, epsilon).guarantee]
 
 
 def expected_errors(

@@ -44,7 +44,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import Ensemble, TextContract
 from dpicl.data.prompts import asking_demonstration, asking_prompt, keywords_query
 from dpicl.ground.errors import PrivacyError
@@ -58,8 +58,7 @@ from dpicl.methods.ensemble_plan import (
     aggregation_of,
     amount,
     is_calibrated,
-    plan_cell,
-    plans,
+    plan_release,
     statement,
 )
 from dpicl.methods.ensemble_voting import (
@@ -72,17 +71,17 @@ from dpicl.methods.ensemble_voting import (
     admitted,
     asked_of_each,
     decide,
-    write_candidates,
 )
-from dpicl.methods.options import EnsembleOptions
-from dpicl.methods.text_method import Memory, Releases, Secrets, StoredVotes, TextMethod
+from dpicl.methods.options import EnsembleOptions, EnsembleVariant
+from dpicl.methods.text_method import Releases, Secrets, StoredVotes, TextMethod
 from dpicl.models.embedding import Embedder
 from dpicl.models.requests import Scorer
 
 PROMPTS_AT_ONCE = 256
 EXAMPLES = 3
 """Answers that are shown."""
-Released = dict[Cell, list[Answer]]
+Released = dict[str, list[Answer]]
+"""By the key of a release."""
 Numbered = Sequence[tuple[int, str]]
 """Queries with their index in a release: an index and its query belong together."""
 Progress = Callable[[int, int], None]
@@ -90,12 +89,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class AnsweringJob:
-    """One unit's share of the work: the cells that are answered, and where draws come from and
-    votes are stored.
+    """One unit's share of the work: the releases that are answered, by their keys, and where draws
+    come from and votes are stored.
     """
 
     contract: TextContract
-    plans: Mapping[Cell, EnsemblePlan]
+    plans: Mapping[str, EnsemblePlan]
     draws: Draws
     secrets: Secrets
     stored: StoredVotes
@@ -106,31 +105,29 @@ class AnsweringJob:
     they all come at once, in their order.
     """
 
-    def placement(self, train: PrivateTable, cell: Cell) -> Placement:
+    def placement(self, train: PrivateTable, key: str) -> Placement:
         """Where rows fall: by a secret key of each release; on a benchmark all epsilons see the
         same prompts, which costs nothing there.
         """
-        plan, person = self.plans[cell], self.contract.privacy.person
+        plan, person = self.plans[key], self.contract.privacy.person
         if self.draws.simulated:
-            key = self.draws.public("ensemble", f"shots={cell.shots}").bytes(32)
+            secret = self.draws.public("ensemble", f"shots={plan.point.shots}").bytes(32)
+        elif self.spending is None:
+            secret = self.secrets.stream(key, "placement").bytes(32)
         else:
-            key = (
-                self.secrets.stream(cell, "placement").bytes(32)
-                if self.spending is None
-                else self.spending.key
-            )
+            secret = self.spending.key
         return Placement(
-            train, key, plan.rate, plan.shape, None if person is None else person.max_rows
+            train, secret, plan.rate, plan.shape, None if person is None else person.max_rows
         )
 
-    def taking(self, placement: Placement, queries: Numbered, cell: Cell) -> Placement:
+    def taking(self, placement: Placement, queries: Numbered, key: str) -> Placement:
         """The same, with the rows that take part in these queries, where they are retrieved."""
         if placement.shape.similarity is None:
             return placement
         assert self.embedder is not None
         return replace(
             placement,
-            taking=admitted(placement, queries, self.embedder, self.spending, self.stored, cell),
+            taking=admitted(placement, queries, self.embedder, self.spending, self.stored, key),
         )
 
 
@@ -140,64 +137,64 @@ def consult(
     model: Scorer,
     job: AnsweringJob,
     progress: Progress | None = None,
-) -> dict[Cell, list[Votes]]:
-    """Steps 1 and 2 for all cells: clean votes on every query; cells that see the same prompts and
-    are asked alike share them, and what is stored already is not asked again. Raises ModelError:
-    the model fails, for another reason than what stands in a prompt.
+) -> dict[str, list[Votes]]:
+    """Steps 1 and 2 for all releases: clean votes on every query; those that see the same prompts
+    and are asked alike share them, and what is stored already is not asked again. Raises
+    ModelError: the model fails, for another reason than what stands in a prompt.
     """
-    voters, by_name, by_cell = Voters(job.contract, model), dict[str, list[Votes]](), {}
-    for cell in job.plans:
-        placement = job.placement(train, cell)
+    voters, by_name, by_key = Voters(job.contract, model), dict[str, list[Votes]](), {}
+    for key in job.plans:
+        placement = job.placement(train, key)
         name, shape = placement.name, placement.shape
         if name not in by_name:
-            by_name[name], placement = [], job.taking(placement, queries, cell)
+            by_name[name], placement = [], job.taking(placement, queries, key)
             size = max(1, PROMPTS_AT_ONCE // (shape.subsets * asked_of_each(shape)))
             for part in (queries[start : start + size] for start in range(0, len(queries), size)):
                 by_name[name] += _stored(
-                    partial(voters.votes, placement), part, name, cell, job.stored
+                    partial(voters.votes, placement), part, name, key, job.stored
                 )
                 if progress is not None:
                     progress(len(by_name[name]), len(queries))
-        by_cell[cell] = by_name[name]
-    return by_cell
+        by_key[key] = by_name[name]
+    return by_key
 
 
 def _stored(
     vote: Callable[[Numbered], list[Votes]],
     queries: Numbered,
     name: str,
-    cell: Cell,
+    key: str,
     stored: StoredVotes,
 ) -> list[Votes]:
     """The votes that stand, cast now where there are none."""
     names = {number: f"{name} {number}" for number, _ in queries}
     missing = [
-        (number, query) for number, query in queries if stored.read(cell, names[number]) is None
+        (number, query) for number, query in queries if stored.read(key, names[number]) is None
     ]
     mine = {
         number: json.dumps(votes).encode()
         for (number, _), votes in zip(missing, vote(missing) if missing else (), strict=True)
     }
     for number, content in mine.items():
-        stored.write(cell, names[number], content)
+        stored.write(key, names[number], content)
     return [
-        cast(Votes, json.loads(stored.read(cell, names[number]) or mine[number]))
+        cast(Votes, json.loads(stored.read(key, names[number]) or mine[number]))
         for number, _ in queries
     ]
 
 
 def answer(
-    job: AnsweringJob, votes: Mapping[Cell, Sequence[Votes]], queries: Numbered, public: Public
+    job: AnsweringJob, votes: Mapping[str, Sequence[Votes]], queries: Numbered, public: Public
 ) -> Released:
-    """Step 3 for every cell, query after query: what `public` embedded for one cell serves the
+    """Step 3 for every release, query after query: what `public` embedded for one serves the
     next.
     """
-    released: Released = {cell: [] for cell in job.plans}
+    released: Released = {key: [] for key in job.plans}
     for place, (number, query) in enumerate(queries):
-        for cell, plan in job.plans.items():
-            stream = job.secrets.stream(cell, f"answer {number}")
-            released[cell].append(
-                decide(plan, votes[cell][place], query, job.contract, stream, public)
+        for key, plan in job.plans.items():
+            stream = job.secrets.stream(key, f"answer {number}")
+            released[key].append(
+                decide(plan, votes[key][place], query, job.contract, stream, public)
             )
     return released
 
@@ -220,9 +217,9 @@ def real_rows(
     return demonstrations
 
 
-def answer_text(contract: TextContract, one: Answer) -> str:
+def answer_text(contract: TextContract, answer: Answer) -> str:
     """An answer as people read it."""
-    return ", ".join(one) if isinstance(one, list) else contract.label_text(one)
+    return ", ".join(answer) if isinstance(answer, list) else contract.label_text(answer)
 
 
 class DpIcl(TextMethod):
@@ -243,9 +240,9 @@ class DpIcl(TextMethod):
         """See `TextMethod`."""
         return contract.ensemble
 
-    def systems(self, unit: Unit) -> tuple[str, ...]:
+    def systems(self, options: EnsembleOptions) -> tuple[str, ...]:
         """See `Method`."""
-        return (*(f"icl-{name}" for name in unit.chosen(EnsembleOptions).variants), FEW_SHOT)
+        return (*(f"icl-{name}" for name in options.variants), FEW_SHOT)
 
     def refuse_run(self, contract: TextContract) -> None:
         """A run's release is answers: to private texts there are none."""
@@ -257,32 +254,33 @@ class DpIcl(TextMethod):
                 "queries of yours"
             )
 
-    def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, CellCost]:
+    def cost(self, contract: TextContract, point: Point[EnsembleVariant]) -> CellCost:
         """See `Method`."""
-        return {cell: CellCost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
+        return CellCost(plan_release(contract, point).guarantee)
 
-    def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
+    def identity(self, contract: TextContract, point: Point[EnsembleVariant]) -> dict[str, object]:
         """See `Method`."""
-        chosen = unit.chosen(EnsembleOptions).variant(cell.system)
-        named = chosen.model_copy(update={"calibrate": None}).model_dump(mode="json")
-        return {**named, "calibrate": True} if is_calibrated(contract, chosen) else named
+        named = point.options.model_copy(update={"calibrate": None}).model_dump(mode="json")
+        return {**named, "calibrate": True} if self.calibrates(contract, point) else named
 
-    def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: CellCost) -> str:
-        """See `ensemble.plan`."""
-        return statement(contract, unit, cell)
+    def statement(
+        self, contract: TextContract, point: Point[EnsembleVariant], cost: CellCost
+    ) -> str:
+        """See `ensemble_plan`."""
+        return statement(contract, point)
 
-    def embeds(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
+    def embeds(self, contract: TextContract, point: Point[EnsembleVariant]) -> bool:
         """See `TextMethod`."""
-        chosen = unit.chosen(EnsembleOptions).variant(cell.system)
+        chosen = point.options
         return chosen.similarity is not None or aggregation_of(contract, chosen) == "embedding"
 
-    def calibrates(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
+    def calibrates(self, contract: TextContract, point: Point[EnsembleVariant]) -> bool:
         """See `TextMethod`."""
-        return is_calibrated(contract, unit.chosen(EnsembleOptions).variant(cell.system))
+        return is_calibrated(contract, point.options)
 
-    def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
+    def noise(self, contract: TextContract, point: Point[EnsembleVariant]) -> str:
         """See `TextMethod`."""
-        return amount(plan_cell(contract, unit, cell).noise)
+        return amount(plan_release(contract, point).noise)
 
     def encode(self, drawn: list[Answer]) -> list[Answer]:
         """As they are."""
@@ -292,26 +290,6 @@ class DpIcl(TextMethod):
         """As they are."""
         return content
 
-    def in_memory(
-        self,
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
-        model: Scorer,
-        embedder: Embedder | None,
-    ) -> tuple[Released, Released]:
-        """Steps 1 to 3."""
-        self.check_free(contract, unit)
-        draws = draws_for(contract, unit.seed)
-        memory, texts = Memory(draws), queries.data.column("text").to_pylist()
-        job, numbered = (
-            AnsweringJob(contract, plans(contract, unit), draws, memory, memory, embedder),
-            list(enumerate(texts)),
-        )
-        public = Public(write_candidates(texts, contract, unit.seed, model), embedder)
-        return answer(job, consult(train, numbered, model, job), numbered, public), {}
-
     def examples(
         self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
     ) -> dict[Cell, list[str]]:
@@ -319,10 +297,10 @@ class DpIcl(TextMethod):
         texts = queries.data.column("text").to_pylist()[:EXAMPLES]
         return {
             cell: [
-                asking_demonstration(contract, text, answer_text(contract, one))
-                for text, one in zip(texts, given, strict=False)
+                asking_demonstration(contract, text, answer_text(contract, answer))
+                for text, answer in zip(texts, of_cell, strict=False)
             ]
-            for cell, given in released.items()
+            for cell, of_cell in released.items()
         }
 
     def prompts(

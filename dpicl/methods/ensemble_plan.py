@@ -31,14 +31,15 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below
 from dpicl.accounting.events import approximate, poisson_sampled, pure, repeated
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.contract.text import Ensemble, TextContract
 from dpicl.ground.errors import PrivacyError
 from dpicl.mechanisms import joint_exponential
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import NoiseKind, TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
-from dpicl.methods.options import PARTICIPATIONS, EnsembleOptions, EnsembleVariant
+from dpicl.methods.base import shots_of
+from dpicl.methods.options import PARTICIPATIONS, EnsembleVariant
 
 FEW_SHOT = "few-shot"
 """The system whose one prompt shows real rows, without noise."""
@@ -105,12 +106,11 @@ class EnsembleShape:
     """
 
     @staticmethod
-    def of(contract: TextContract, unit: Unit, cell: Cell) -> EnsembleShape:
-        """That of one cell of a unit; `rows` are the cell's shots.
+    def of(contract: TextContract, point: Point[EnsembleVariant]) -> EnsembleShape:
+        """That of one release; `rows` are its shots.
         Raises PrivacyError: the aggregation does not fit the contract's answers.
         """
-        assert cell.shots is not None
-        chosen, sizes = unit.chosen(EnsembleOptions).variant(cell.system), sizes_of(contract)
+        chosen, sizes = point.options, sizes_of(contract)
         aggregation = aggregation_of(contract, chosen)
         if contract.is_classification != (aggregation in ("votes", "soft-votes")):
             fitting = (
@@ -136,7 +136,7 @@ class EnsembleShape:
             aggregation,
             gaussian,
             subsets,
-            cell.shots,
+            shots_of(point),
             chosen.clip,
             contract.query_count,
             sizes.keywords,
@@ -183,9 +183,9 @@ class EnsembleShape:
 
 @dataclass(frozen=True)
 class EnsemblePlan:
-    """One release: the answers of one cell to all queries."""
+    """One release: the answers at one point to all queries."""
 
-    cell: Cell
+    point: Point[EnsembleVariant]
     shape: EnsembleShape
     rate: Fraction
     noise: Noise
@@ -224,27 +224,18 @@ def sizes_of(contract: TextContract) -> Ensemble:
     return contract.ensemble
 
 
-def plans(contract: TextContract, unit: Unit) -> dict[Cell, EnsemblePlan]:
-    """Every release of a unit: the cells whose answers private rows vote on."""
-    systems = (system for system in unit.systems if system != FEW_SHOT)
-    return {
-        cell: plan_cell(contract, unit, cell) for system in systems for cell in unit.cells(system)
-    }
-
-
-def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
-    """Sizes, noise and cost of one cell.
+def plan_release(contract: TextContract, point: Point[EnsembleVariant]) -> EnsemblePlan:
+    """Sizes, noise and cost of one release.
     Raises PrivacyError: too few rows, no noise reaches this epsilon, or no price is known under the
     contract's neighbours.
     """
-    assert cell.epsilon is not None
-    shape, budget = EnsembleShape.of(contract, unit, cell), contract.privacy.budget
+    shape, budget = EnsembleShape.of(contract, point), contract.privacy.budget
     rate = shape.sampling_rate(sum(contract.row_bounds.values()))
     neighbours, unit_of_protection = Neighbours(contract.privacy.neighbours), contract.privacy.unit
-    if math.isinf(cell.epsilon):
+    if math.isinf(point.epsilon):
         nothing = Guarantee(math.inf, 0.0, neighbours, unit_of_protection, pure(math.inf))
         return EnsemblePlan(
-            cell, shape, rate, _noise(shape, None, DELTA_SHARE / 2), nothing, nothing
+            point, shape, rate, _noise(shape, None, DELTA_SHARE / 2), nothing, nothing
         )
     if shape.needs_delta and not budget.benchmark and not budget.delta:
         raise PrivacyError(
@@ -252,11 +243,11 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
             f"budget.delta, or votes with exponential noise"
         )
     delta = float(sizes_of(contract).delta) if budget.benchmark or budget.delta else 0.0
-    terms = Terms(cell.epsilon, delta, neighbours, unit_of_protection, rate)
+    terms = Terms(point.epsilon, delta, neighbours, unit_of_protection, rate)
     noise = solve(shape, terms)
     once = _once(noise, delta)
     return EnsemblePlan(
-        cell, shape, rate, noise, terms.price(once, shape.uses, delta), terms.price(once, 1, delta)
+        point, shape, rate, noise, terms.price(once, shape.uses, delta), terms.price(once, 1, delta)
     )
 
 
@@ -336,12 +327,12 @@ def amount(noise: Noise) -> str:
     )
 
 
-def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
-    """The guarantee of one cell in sentences for people: all queries together, one query, and what
-    it is not.
+def statement(contract: TextContract, point: Point[EnsembleVariant]) -> str:
+    """The guarantee of one release in sentences for people: all queries together, one query, and
+    what it is not.
     """
-    plan = plan_cell(contract, unit, cell)
-    whole, one, shape = plan.guarantee, plan.per_query, plan.shape
+    plan = plan_release(contract, point)
+    whole, answer, shape = plan.guarantee, plan.per_query, plan.shape
     last = shape.queries + 1
     prompts = f"{shape.subsets} prompts of about {shape.rows} rows"
     if shape.alone:
@@ -357,8 +348,8 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     ending = "th" if 10 <= last % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(last % 10, "th")
     return (
         f"The answers to all {shape.queries} queries on {contract.name} together are "
-        f"({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
-        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and "
+        f"({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one answer alone "
+        f"({answer.epsilon:.4g}, {answer.delta:.2g})-DP: anyone who reads all of them and "
         f"guesses whether a certain {whole.unit} "
         f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what "
         f"they were, but for a chance of "

@@ -42,7 +42,6 @@ from typing import Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from dpicl.contract.pipeline import Cell
 from dpicl.contract.text import Classification, TextContract
 from dpicl.data.prompts import (
     CONTENT_FREE,
@@ -386,14 +385,14 @@ def admitted(
     embedder: Embedder,
     spending: Spending | None,
     stored: StoredVotes,
-    cell: Cell,
+    key: str,
 ) -> dict[int, np.ndarray]:
     """For each numbered query which rows take part, shape (rows,); without `spending` these are all
     queries of a release, in their order. Raises DpiclError: the embedder fails on public texts too.
     """
     shape = placement.shape
     assert shape.similarity is not None and shape.participations is not None
-    records = row_points(placement.train.data.column("text"), embedder, stored, cell)
+    records = row_points(placement.train.data.column("text"), embedder, stored, key)
     admit = (spending or RetrievalSpending(shape.participations)).admit
     taking: dict[int, np.ndarray] = {}
     for number, query in queries:
@@ -406,17 +405,17 @@ def admitted(
 
 
 def row_points(
-    texts: pa.ChunkedArray, embedder: Embedder, stored: StoredVotes, cell: Cell
+    texts: pa.ChunkedArray, embedder: Embedder, stored: StoredVotes, key: str
 ) -> np.ndarray:
     """Whole points of all rows, shape (rows, dimensions); stored, as a worker may be lost and a
     session asks again and again.
     """
     rows = texts.to_pylist()
     name = "points " + hashlib.sha256("\0".join(rows).encode("utf-8", "surrogatepass")).hexdigest()
-    content = stored.read(cell, name)
+    content = stored.read(key, name)
     if content is None:
         points = _placed(rows, embedder)
-        stored.write(cell, name, zlib.compress(points.tobytes(), 1))
+        stored.write(key, name, zlib.compress(points.tobytes(), 1))
         return points
     return np.frombuffer(zlib.decompress(content), dtype=np.int32).reshape(len(rows), -1)
 

@@ -1,13 +1,10 @@
-"""From scores to answers, and from answers to accuracy, balanced accuracy, AUC and absolute error.
+"""How good answers are: accuracy, balanced accuracy, AUC and absolute error of labels and numbers;
+ROUGE, BLEU and Levenshtein similarity of written answers, each a mean over queries.
 
 Paper       DP-TabICL: the larger summed log-probability of " Yes" and " No" wins, ties: Yes.
 
 Of more than two classes the AUC is the mean over classes of that of one against the rest. A number
-is answered by its
-bin: accuracy is the share of right bins, and the error that of the bin's middle.
-
-How near written answers come to the right ones: ROUGE, BLEU and Levenshtein similarity, each a mean
-over queries.
+is answered by its bin: accuracy is the share of right bins, and the error that of the bin's middle.
 """
 
 from __future__ import annotations

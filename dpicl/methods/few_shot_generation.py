@@ -49,27 +49,26 @@ running time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dpicl.accounting.events import PERIODS
-from dpicl.contract.pipeline import MOST_TEXTS, Cell, Unit
+from dpicl.contract.pipeline import MOST_TEXTS, Cell, Point, Unit
 from dpicl.contract.text import Generation, TextContract
 from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, draws_for
+from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, draws_for, shots_of
 from dpicl.methods.few_shot_plan import (
     RANDOM_ROWS,
     GenerationShape,
     amount,
     labels_of,
-    plan_cell,
-    plans,
+    plan_release,
     pool_of,
     statement,
 )
@@ -88,25 +87,23 @@ from dpicl.methods.few_shot_voting import (
     rule_of,
     side_by_side,
 )
-from dpicl.methods.options import FewShotOptions
+from dpicl.methods.options import FewShotOptions, FewShotVariant
 from dpicl.methods.text_method import Memory, Releases, TextMethod
-from dpicl.models.embedding import Embedder
 from dpicl.models.votes import GeneratorModel, Votes
 
 LIKELIEST = 0
 """Place of the candidate that the public prompt alone makes likeliest."""
 Demonstrations = dict[Cell, tuple[Demonstration, ...]]
+Written = dict[str, tuple[Demonstration, ...]]
+"""By the key of a release."""
 Progress = Callable[[int, int], None]
 
 
 def job_of(
-    contract: TextContract, unit: Unit, journal: Journal, cells: Sequence[Cell] | None = None
+    contract: TextContract, releases: Iterable[Point[FewShotVariant]], journal: Journal
 ) -> WritingJob:
-    """What is to be written for a unit: all its cells that rows vote on, or some."""
-    chosen = {
-        cell: plan for cell, plan in plans(contract, unit).items() if cells is None or cell in cells
-    }
-    return WritingJob(chosen, journal)
+    """What is to be written for these releases."""
+    return WritingJob({point.key: plan_release(contract, point) for point in releases}, journal)
 
 
 def write(
@@ -115,28 +112,29 @@ def write(
     model: GeneratorModel,
     jobs: Sequence[WritingJob],
     progress: Progress | None = None,
-) -> list[Demonstrations]:
-    """Steps 0 to 5 for all cells of all jobs, side by side where they are written in one way.
+) -> list[Written]:
+    """Steps 0 to 5 for all releases of all jobs, side by side where they are written in one way.
     Raises ModelError: the model's context is too small.
 
     Args:
         progress: called after every token with how many are drawn of a text, on average over all
             that are written in one way, and how many there may be.
     """
-    written: dict[tuple[WritingJob, Cell], list[Demonstration]] = {}
+    written: dict[tuple[WritingJob, str], list[Demonstration]] = {}
     ways = {
-        (job, cell): (plan.shape, rule_of(plan.shape, plan))
+        (job, key): (plan.shape, rule_of(plan.shape, plan))
         for job in jobs
-        for cell, plan in job.plans.items()
+        for key, plan in job.plans.items()
     }
     for shape, rule in dict.fromkeys(ways.values()):
         prompts = WritingPrompts(contract, model, shape)
-        rows, alike = (
-            PrivateRows(train, prompts),
-            [key for key, way in ways.items() if way == (shape, rule)],
-        )
-        labels = {(job, cell): job.plans[cell].labels for job, cell in alike}
-        # A cell's blocks are its own, whatever is written beside it: they name what is journalled.
+        rows = PrivateRows(train, prompts)
+        labels = {
+            (job, key): job.plans[key].labels
+            for (job, key), way in ways.items()
+            if way == (shape, rule)
+        }
+        # a release's blocks, which name what is journalled, do not depend on what is written beside
         voters = {
             key: shape.voters or -(-sum(contract.row_bounds.values()) // len(own))
             for key, own in labels.items()
@@ -154,9 +152,9 @@ def write(
                 partial(_report, drafts, progress),
             )
         for draft in drafts:
-            written.setdefault((draft.job, draft.cell), []).extend(draft.demonstrations())
+            written.setdefault((draft.job, draft.key), []).extend(draft.demonstrations())
     return [
-        {cell: tuple(texts) for (owner, cell), texts in written.items() if owner is job}
+        {key: tuple(texts) for (owner, key), texts in written.items() if owner is job}
         for job in jobs
     ]
 
@@ -171,7 +169,7 @@ def _select(
     """Step 4 for the open texts of a block, which follow from what is journalled: so does what
     their draws are named by.
     """
-    plan = texts[0].plan  # a block is of one cell
+    plan = texts[0].plan  # a block is of one release
     alike = {
         plan.drawings[pool_of(contract, label)].noise.token
         for label in {text.label for text in texts}
@@ -212,35 +210,34 @@ def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> D
     """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no
     row and costs nothing.
     """
-    prompts, draws = (
-        WritingPrompts(contract, model, GenerationShape.of(contract, unit)),
-        draws_for(contract, unit.seed),
-    )
+    shape = GenerationShape.of(contract, unit.chosen(FewShotOptions).variant("icl"))
+    prompts, draws = WritingPrompts(contract, model, shape), draws_for(contract, unit.seed)
     job = WritingJob({}, Memory(draws))
-    cells = {Cell("icl", 0.0, shots): labels_of(contract, unit, shots) for shots in unit.shots}
+    cells = [Cell("icl", 0.0, shots) for shots in unit.shots]
     drafts = [
         draft
-        for cell, labels in cells.items()
-        for draft in drafts_of(job, cell, labels, prompts, 1)
+        for cell in cells
+        for labels in [labels_of(contract, unit.seed, shots_of(cell))]
+        for draft in drafts_of(job, cell.key, labels, prompts, 1)
     ]
 
     def sample(
         texts: Sequence[Text], token: int, _: Mapping[Text, int], votes: Mapping[Text, Votes]
     ) -> list[tuple[int, bool]]:
         generators = (
-            draws.public("instruction", f"{text.cell.key},{text.shot},{token}").generator()
+            draws.public("instruction", f"{text.key},{text.shot},{token}").generator()
             for text in texts
         )
         shares = (votes[text].sums / votes[text].sums.sum() for text in texts)
         return [
-            (int(one.choice(len(some), p=some)), False)
-            for one, some in zip(generators, shares, strict=True)
+            (int(generator.choice(len(share), p=share)), False)
+            for generator, share in zip(generators, shares, strict=True)
         ]
 
     _finish(drafts, PublicVoting(prompts), sample)
     return {
         cell: tuple(
-            text for draft in drafts if draft.cell == cell for text in draft.demonstrations()
+            text for draft in drafts if draft.key == cell.key for text in draft.demonstrations()
         )
         for cell in cells
     }
@@ -287,7 +284,7 @@ def random_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> Demo
             for label in set(labels)
             if contract.is_classification
         }
-        pools = [of_label.get(label, every) for label in labels_of(contract, unit, shots)]
+        pools = [of_label.get(label, every) for label in labels_of(contract, unit.seed, shots)]
         rows = [int(generator.choice(pool)) for pool in pools]
         demonstrations[Cell(RANDOM_ROWS, math.inf, shots)] = tuple(
             Demonstration(str(labels[row]), texts[row].as_py()) for row in rows
@@ -316,63 +313,48 @@ class FewShotGeneration(TextMethod):
         """See `TextMethod`."""
         return contract.generation
 
-    def systems(self, unit: Unit) -> tuple[str, ...]:
+    def systems(self, options: FewShotOptions) -> tuple[str, ...]:
         """See `Method`."""
-        return (*(f"icl-{name}" for name in unit.chosen(FewShotOptions).variants), RANDOM_ROWS)
+        return (*(f"icl-{name}" for name in options.variants), RANDOM_ROWS)
 
     def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
         """Also what is written from the instruction alone: epsilon = 0."""
         yield from super().evaluated_cells(unit)
         yield from (Cell("icl", 0.0, shots) for shots in unit.shots)
 
-    def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, CellCost]:
+    def cost(self, contract: TextContract, point: Point[FewShotVariant]) -> CellCost:
         """See `Method`."""
-        return {cell: CellCost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
+        return CellCost(plan_release(contract, point).guarantee)
 
-    def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
+    def identity(self, contract: TextContract, point: Point[FewShotVariant]) -> dict[str, object]:
         """See `Method`."""
-        chosen = (
-            unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json", by_alias=True)
-        )
+        chosen = point.options.model_dump(mode="json", by_alias=True)
         if not self.is_series(contract):
             return chosen
         periods = contract.releases.calendar.periods
         return {**chosen, PERIODS: len(periods), "first": periods[0], "last": periods[-1]}
 
-    def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: CellCost) -> str:
-        """See `few_shot.statement`."""
-        return statement(contract, unit, cell, of_period=self.is_series(contract))
+    def statement(
+        self, contract: TextContract, point: Point[FewShotVariant], cost: CellCost
+    ) -> str:
+        """See `few_shot_plan.statement`."""
+        return statement(contract, point, of_period=self.is_series(contract))
 
-    def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
+    def noise(self, contract: TextContract, point: Point[FewShotVariant]) -> str:
         """See `TextMethod`."""
-        return amount(plan_cell(contract, unit, cell))
+        return amount(plan_release(contract, point))
 
     def encode(self, drawn: tuple[Demonstration, ...]) -> list[dict[str, str]]:
         """Texts with their labels."""
-        return [{"label": one.label, "text": one.text} for one in drawn]
+        return [{"label": shot.label, "text": shot.text} for shot in drawn]
 
     def decode(self, content: list[dict[str, str]]) -> tuple[Demonstration, ...]:
         """See `encode`."""
-        return tuple(Demonstration(one["label"], one["text"]) for one in content)
+        return tuple(Demonstration(shot["label"], shot["text"]) for shot in content)
 
     def written(self, released: Releases) -> dict[Cell, list[str]]:
         """See `TextMethod`."""
-        return {cell: [one.text for one in texts] for cell, texts in released.items()}
-
-    def in_memory(
-        self,
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
-        model: GeneratorModel,
-        embedder: Embedder | None,
-    ) -> tuple[Demonstrations, Demonstrations]:
-        """Steps 0 to 5."""
-        self.check_free(contract, unit)
-        journal = Memory(draws_for(contract, unit.seed))
-        (released,) = write(train, contract, model, [job_of(contract, unit, journal)])
-        return released, write_public(contract, unit, model)
+        return {cell: [shot.text for shot in texts] for cell, texts in released.items()}
 
     def examples(
         self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
@@ -402,7 +384,7 @@ class FewShotGeneration(TextMethod):
         """One row per text."""
         noisy = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
         return [
-            {"cell": cell.key, "label": one.label, "text": one.text}
+            {"cell": cell.key, "label": shot.label, "text": shot.text}
             for cell, texts in noisy.items()
-            for one in texts
+            for shot in texts
         ]

@@ -25,8 +25,6 @@ Guarantee   states it; `few_shot_generation` keeps it.
 Symbols     M subsets, N rows in each, T most tokens of a text, s texts of one label, r private
             tokens.
 
-The guarantee of DP few-shot generation in a sentence, with its noise.
-
 Sampling a token from noisy votes in place of their largest: temperature, top-k and nucleus.
 """
 
@@ -53,15 +51,15 @@ from dpicl.accounting.calibration import (
 )
 from dpicl.accounting.events import parallel, poisson_sampled, pure, repeated, sequential
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.contract.text import Generation, TextContract
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from dpicl.mechanisms.sparse_vector import SparseVector
-from dpicl.methods.base import draws_for
-from dpicl.methods.options import FewShotOptions, FewShotVariant
+from dpicl.methods.base import draws_for, shots_of
+from dpicl.methods.options import FewShotVariant
 
 _WORD = 64
 
@@ -108,7 +106,7 @@ TEST_SHARE = Fraction(1, 3)
 
 @dataclass(frozen=True)
 class GenerationShape:
-    """The public sizes of a generation, the unit's where it has its own, else the contract's."""
+    """The public sizes of a generation, the variant's where it has its own, else the contract's."""
 
     kind: TokenKind
     fixed: bool
@@ -124,9 +122,9 @@ class GenerationShape:
     """Of Gaussian noise: how a token is sampled, where it is not the one with most votes."""
 
     @staticmethod
-    def of(contract: TextContract, unit: Unit, system: str = "icl") -> GenerationShape:
-        """Sizes of every text of one of a unit's systems."""
-        chosen, stated = unit.chosen(FewShotOptions).variant(system), sizes_of(contract)
+    def of(contract: TextContract, chosen: FewShotVariant) -> GenerationShape:
+        """Sizes of every text that is so chosen."""
+        stated = sizes_of(contract)
         fixed = chosen.batches == "fixed"
         candidates = {"contract": stated.candidates, "all": None}.get(
             str(chosen.candidates), chosen.candidates
@@ -231,10 +229,10 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class CellPlan:
+class TextsPlan:
     """One set of demonstrations: the label of every text, and how each pool votes."""
 
-    cell: Cell
+    point: Point[FewShotVariant]
     shape: GenerationShape
     labels: tuple[str, ...]
     drawings: Mapping[VoterPool, Drawing]
@@ -259,40 +257,29 @@ def pool_of(contract: TextContract, label: str) -> VoterPool:
     )
 
 
-def labels_of(contract: TextContract, unit: Unit, shots: int) -> tuple[str, ...]:
+def labels_of(contract: TextContract, seed: int, shots: int) -> tuple[str, ...]:
     """Labels of the texts: of the public list in a public random order, every one before any comes
     twice.
     """
     names = tuple(contract.demonstrated)
     order: list[str] = []
-    generator = draws_for(contract, unit.seed).public("labels", f"shots={shots}").generator()
+    generator = draws_for(contract, seed).public("labels", f"shots={shots}").generator()
     while len(order) < shots:
         order += [names[place] for place in generator.permutation(len(names))]
     return tuple(order[:shots])
 
 
-def plans(contract: TextContract, unit: Unit) -> dict[Cell, CellPlan]:
-    """Every set of demonstrations that private rows vote on."""
-    systems = (system for system in unit.systems if system != RANDOM_ROWS)
-    return {
-        cell: plan_cell(contract, unit, cell) for system in systems for cell in unit.cells(system)
-    }
-
-
-def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
-    """Labels, noise and cost of one cell.
+def plan_release(contract: TextContract, point: Point[FewShotVariant]) -> TextsPlan:
+    """Labels, noise and cost of one release.
     Raises PrivacyError: a label is too small, no noise reaches this epsilon, or the mechanism has
     no price under the contract's neighbours.
     """
-    assert cell.epsilon is not None and cell.shots is not None
-    shape, labels = (
-        GenerationShape.of(contract, unit, cell.system),
-        labels_of(contract, unit, cell.shots),
-    )
+    shape = GenerationShape.of(contract, point.options)
+    labels = labels_of(contract, point.seed, shots_of(point))
     counts = Counter(pool_of(contract, label) for label in labels)
     rates = {pool: shape.sampling_rate(pool.row_bound, count) for pool, count in counts.items()}
     neighbours, budget = Neighbours(contract.privacy.neighbours), contract.privacy.budget
-    if math.isinf(cell.epsilon):
+    if math.isinf(point.epsilon):
         silent = Noise(
             _token(shape, None), None if shape.private_tokens is None else SparseVector(None, UNITS)
         )
@@ -309,7 +296,7 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
                 f"budget.delta, or mechanism exponential"
             )
         terms = GenerationTerms(
-            shape, cell.epsilon, float(sizes_of(contract).delta), neighbours, len(counts) > 1
+            shape, point.epsilon, float(sizes_of(contract).delta), neighbours, len(counts) > 1
         )
         priced = terms.priced({pool: (rates[pool], count) for pool, count in counts.items()})
         noises = {pool: _noise(terms, *priced[pool]) for pool in counts}
@@ -323,7 +310,7 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
         pool: Drawing(rates[pool], noises[pool], shape.threshold(pool.row_bound, count))
         for pool, count in counts.items()
     }
-    return CellPlan(cell, shape, labels, drawings, guarantee)
+    return TextsPlan(point, shape, labels, drawings, guarantee)
 
 
 def _token(shape: GenerationShape, amount: Fraction | None) -> TokenNoise | DifferenceToken:
@@ -430,17 +417,19 @@ AMOUNTS: dict[TokenKind, str] = {
 """What its amount of noise is called."""
 
 
-def amount(plan: CellPlan) -> str:
+def amount(plan: TextsPlan) -> str:
     """How much noise the choice of a token gets, in a few words."""
     amounts = _range([float(token.amount or 0) for token in _tokens(plan)])
     return f"{AMOUNTS.get(plan.shape.kind, 'epsilon of a token')} {amounts}"
 
 
-def statement(contract: TextContract, unit: Unit, cell: Cell, *, of_period: bool = False) -> str:
-    """The guarantee of one cell as a sentence, with its noise and, where it applies,
+def statement(
+    contract: TextContract, point: Point[FewShotVariant], *, of_period: bool = False
+) -> str:
+    """The guarantee of one release as a sentence, with its noise and, where it applies,
     prv-accountant's own bounds.
     """
-    plan = plan_cell(contract, unit, cell)
+    plan = plan_release(contract, point)
     shape, guarantee = plan.shape, plan.guarantee
     rates = _range([float(drawing.rate) for drawing in plan.drawings.values()])
     selected = f"{shape.private_tokens} private tokens and their tests"
@@ -484,7 +473,7 @@ def statement(contract: TextContract, unit: Unit, cell: Cell, *, of_period: bool
     )
 
 
-def _tokens(plan: CellPlan) -> list[TokenNoise | DifferenceToken]:
+def _tokens(plan: TextsPlan) -> list[TokenNoise | DifferenceToken]:
     return [drawing.noise.token for drawing in plan.drawings.values()]
 
 

@@ -24,7 +24,6 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from dpicl.contract.pipeline import Cell
 from dpicl.contract.text import TextContract
 from dpicl.data.prompts import example_piece, header_piece, instruction_piece
 from dpicl.data.text_records import plain_text
@@ -35,7 +34,7 @@ from dpicl.mechanisms.difference_token import UNCLIPPED, DifferenceToken
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.keyed_subsets import KEY_BYTES, identities, keyed_subsets, record_marks
 from dpicl.mechanisms.private_token import UNITS
-from dpicl.methods.few_shot_plan import CellPlan, GenerationShape, TokenKind, VoterPool, pool_of
+from dpicl.methods.few_shot_plan import GenerationShape, TextsPlan, TokenKind, VoterPool, pool_of
 from dpicl.methods.text_method import Secrets
 from dpicl.models.asking import isolated_votes
 from dpicl.models.requests import Tokens
@@ -57,42 +56,42 @@ class Journal(Secrets, Protocol):
     stands.
     """
 
-    def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
-        """The tokens of a step, one per text of the cell; None where it has not been taken."""
+    def read(self, key: str, step: int) -> tuple[int, ...] | None:
+        """The tokens of a step, one per text of a release; None where it has not been taken."""
         ...
 
-    def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
+    def keep(self, key: str, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """Keep the tokens of a step, and give those that stand."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class WritingJob:
-    """One unit's share of the work: the cells that are written, and where draws come from and
-    tokens are journalled.
+    """One unit's share of the work: the releases that are written, by their keys, and where draws
+    come from and tokens are journalled.
     """
 
-    plans: Mapping[Cell, CellPlan]
+    plans: Mapping[str, TextsPlan]
     journal: Journal
 
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """One demonstration that is to be written, itself a key; `shot` is its index in its cell."""
+    """One demonstration that is to be written, itself a key; `shot` is its index in its release."""
 
     job: WritingJob
-    cell: Cell
+    key: str
     shot: int
     label: str
 
     @property
-    def plan(self) -> CellPlan:
-        """How its cell is drawn."""
-        return self.job.plans[self.cell]
+    def plan(self) -> TextsPlan:
+        """How its release is drawn."""
+        return self.job.plans[self.key]
 
     def stream(self, purpose: str, number: int) -> Stream:
         """Secret randomness for one token, or for one private token's test."""
-        return self.job.journal.stream(self.cell, f"{purpose} {self.shot} {number}")
+        return self.job.journal.stream(self.key, f"{purpose} {self.shot} {number}")
 
 
 Written = Mapping[Text, Tokens]
@@ -180,7 +179,7 @@ class PrivateRows:
         self._prompts = prompts
         self._examples: dict[int, Tokens] = {}
         self._pools: dict[VoterPool, np.ndarray] = {}
-        self._batches: dict[tuple[WritingJob, Cell, VoterPool], dict[int, np.ndarray]] = {}
+        self._batches: dict[tuple[WritingJob, str, VoterPool], dict[int, np.ndarray]] = {}
 
     def of(self, pool: VoterPool) -> np.ndarray:
         """Numbers of a pool's rows, ascending."""
@@ -198,16 +197,16 @@ class PrivateRows:
         once, among its texts.
         """
         pool = pool_of(self._prompts.contract, text.label)
-        key = (text.job, text.cell, pool)
+        key = (text.job, text.key, pool)
         if key not in self._batches:
             self._batches[key] = self._split(text, pool)
         return self._batches[key][text.shot]
 
     def _split(self, text: Text, pool: VoterPool) -> dict[int, np.ndarray]:
-        """The batch of every text of a cell that this pool's rows vote on, by the text's shot."""
+        """The batch of every text that this pool's rows vote on, by the text's shot."""
         shots = [shot for shot, label in enumerate(text.plan.labels) if pool.label in (None, label)]
         numbers, rate = self.of(pool), text.plan.drawings[pool].rate
-        stream = text.job.journal.stream(text.cell, f"batches {pool.label}")
+        stream = text.job.journal.stream(text.key, f"batches {pool.label}")
         # places by what a row holds, wherever it stands
         if text.plan.shape.kind == "invisible-ink":
             secret = stream.bytes(KEY_BYTES)
@@ -367,9 +366,9 @@ def open_voting(rows: PrivateRows, prompts: WritingPrompts, rule: VoteRule) -> V
     return (FixedVoting if prompts.shape.fixed else FreshVoting)(rows, prompts, rule)
 
 
-def rule_of(shape: GenerationShape, plan: CellPlan | None = None) -> VoteRule:
-    """What a vote is, the same for all texts of a cell; without a plan, of differences that are not
-    clipped.
+def rule_of(shape: GenerationShape, plan: TextsPlan | None = None) -> VoteRule:
+    """What a vote is, the same for all texts of a release; without a plan, of differences that are
+    not clipped.
     """
     if shape.kind != "invisible-ink":
         return VoteRule(
@@ -402,7 +401,7 @@ one's candidate, and whether it is a private token.
 
 
 class TextBlock:
-    """A block of the texts of one cell, as far as they are written.
+    """A block of the texts of one release, as far as they are written.
 
     Args:
         first: what the journal calls the block's first step; the others follow.
@@ -411,17 +410,17 @@ class TextBlock:
     def __init__(
         self,
         job: WritingJob,
-        cell: Cell,
+        key: str,
         texts: Sequence[Text],
         first: int,
         prompts: WritingPrompts,
     ) -> None:
-        self.cell, self.job, self._first = cell, job, first
+        self.key, self.job, self._first = key, job, first
         self._written: dict[Text, Tokens] = dict.fromkeys(texts, ())
         self._ended: set[Text] = set()
         self._private_tokens: Counter[Text] = Counter()
         self.steps, self.most, self._model = 0, prompts.shape.max_tokens, prompts.model
-        while self.is_open and (tokens := job.journal.read(cell, first + self.steps)) is not None:
+        while self.is_open and (tokens := job.journal.read(key, first + self.steps)) is not None:
             self._append(tokens)
 
     def __len__(self) -> int:
@@ -452,7 +451,7 @@ class TextBlock:
             for text, (place, is_private) in zip(texts, places, strict=True)
         }
         tokens = tuple(chosen.get(text, ENDED) for text in self._written)
-        self._append(self.job.journal.keep(self.cell, self._first + self.steps, tokens))
+        self._append(self.job.journal.keep(self.key, self._first + self.steps, tokens))
 
     def _append(self, numbers: Sequence[int]) -> None:
         """One number per text: twice the token, and 1 more for a private token."""
@@ -475,36 +474,36 @@ class TextBlock:
 
 
 def drafts_of(
-    job: WritingJob, cell: Cell, labels: Sequence[str], prompts: WritingPrompts, voters: int
+    job: WritingJob, key: str, labels: Sequence[str], prompts: WritingPrompts, voters: int
 ) -> list[TextBlock]:
-    """All texts of a cell, in blocks of as many as `texts_a_block`; the steps of a cell's only
-    block are 0, 1, ... in the journal, those of block b of several begin at b times the most
-    tokens, b = 1, 2, ...
+    """All texts of a release, in blocks of as many as `texts_a_block`; the steps of its only block
+    are 0, 1, ... in the journal, those of block b of several begin at b times the most tokens,
+    b = 1, 2, ...
 
     Args:
         voters: of one text.
     """
-    texts = [Text(job, cell, shot, label) for shot, label in enumerate(labels)]
+    texts = [Text(job, key, shot, label) for shot, label in enumerate(labels)]
     size, most = texts_a_block(prompts.shape, voters), prompts.shape.max_tokens
     blocks = [texts[start : start + size] for start in range(0, len(texts), size)]
     firsts = [0] if len(blocks) == 1 else [number * most for number in range(1, len(blocks) + 1)]
     return [
-        TextBlock(job, cell, block, first, prompts)
+        TextBlock(job, key, block, first, prompts)
         for block, first in zip(blocks, firsts, strict=True)
     ]
 
 
-def shares(plans: Mapping[Cell, CellPlan], parts: int) -> list[list[Cell]]:
-    """Cells in so many parts of about equal work, by their public sizes; the costliest first."""
-    costs = {cell: _rows_read(plan) for cell, plan in plans.items()}
-    shared: list[list[Cell]] = [[] for _ in range(parts)]
-    for cell in sorted(costs, key=lambda cell: -costs[cell]):
-        min(shared, key=lambda part: sum(costs[one] for one in part)).append(cell)
+def shares(plans: Mapping[str, TextsPlan], parts: int) -> list[list[str]]:
+    """Releases in so many parts of about equal work, by their public sizes; the costliest first."""
+    costs = {key: _rows_read(plan) for key, plan in plans.items()}
+    shared: list[list[str]] = [[] for _ in range(parts)]
+    for key in sorted(costs, key=lambda key: -costs[key]):
+        min(shared, key=lambda part: sum(costs[other] for other in part)).append(key)
     return shared
 
 
-def _rows_read(plan: CellPlan) -> int:
-    """For all tokens of all texts of a cell, at most."""
+def _rows_read(plan: TextsPlan) -> int:
+    """For all tokens of all texts of a release, at most."""
     shape = plan.shape
     voters = shape.voters or max(pool.row_bound for pool in plan.drawings)
     return len(plan.labels) * shape.max_tokens * voters * shape.examples

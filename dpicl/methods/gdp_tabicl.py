@@ -32,7 +32,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import amplify, epsilon_before
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.central import aggregate
 from dpicl.data.central.groups import GroupSums, assign, partition
 from dpicl.data.prompts import (
@@ -47,7 +47,7 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, epsilon_of, for_unit, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, for_unit, shots_of
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
@@ -85,91 +85,76 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         """See `Method`; the groups of a series share their counts."""
         return {"allocation": _OF_SERIES} if self.is_series(contract) else {}
 
-    def systems(self, unit: Unit) -> tuple[str, ...]:
+    def systems(self, options: GdpOptions) -> tuple[str, ...]:
         """See `Method`: all groups are shown, in one way."""
         return ()
 
-    def refuse(self, contract: Contract, unit: Unit) -> None:
-        """Numbers of shots that the contract has no groups for; a subsample, or another division of
-        epsilon, of a series, which has none.
+    def refuse(self, contract: Contract, point: Point[GdpOptions]) -> None:
+        """A number of shots that the contract has no groups for; a subsample, or another division
+        of epsilon, of a series, which has none.
         """
-        missing = [shots for shots in unit.shots if shots not in contract.shots]
-        if missing:
+        if point.shots not in contract.shots:
             raise ParameterError(
                 "shots",
-                missing[0],
+                point.shots,
                 f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for "
                 f"these",
             )
         if self.is_series(contract):
-            _refuse_of_series(contract, unit)
+            _refuse_of_series(contract, point)
 
-    def series(self, contract: Contract, unit: Unit, cell: Cell) -> GroupSeries:
+    def series(self, contract: Contract, point: Point[GdpOptions]) -> GroupSeries:
         """See `TabularMethod`; its delta is the budget's. Raises ParameterError: the options are of
         no series.
         """
         from dpicl.methods.gdp_series import GroupSeries
 
-        self.refuse(contract, unit)
-        chosen, delta = unit.chosen(GdpOptions), float(contract.privacy.budget.delta or 0)
+        self.refuse(contract, point)
         return GroupSeries.of(
             contract,
-            shots_of(cell),
-            origin=chosen.sum_origin,
-            epsilon=epsilon_of(cell),
-            delta=delta,
+            shots_of(point),
+            origin=point.options.sum_origin,
+            epsilon=point.epsilon,
+            delta=float(contract.privacy.budget.delta or 0),
         )
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
+    def cost(self, contract: Contract, point: Point[GdpOptions]) -> CellCost:
         """Before and after amplification, under the contract's neighbours; of a series there is
         none.
         """
         if self.is_series(contract):
-            return {
-                cell: CellCost(self.series(contract, unit, cell).guarantee)
-                for cell in unit.cells("icl")
-            }
-        costs = {}
-        for cell in unit.cells("icl"):
-            groups, epsilon = (
-                partition(contract, shots_of(cell)),
-                nominal_epsilon(contract, unit, cell),
-            )
-            nominal = aggregate.guarantee(
-                groups, contract, epsilon=epsilon, options=options_of(unit)
-            )
-            costs[cell] = CellCost(
-                for_unit(nominal, contract),
-                for_unit(amplify(nominal, rate_of(contract, cell)), contract),
-            )
-        return costs
+            return CellCost(self.series(contract, point).guarantee)
+        nominal = aggregate.guarantee(
+            partition(contract, shots_of(point)),
+            contract,
+            epsilon=nominal_epsilon(contract, point),
+            options=aggregated_by(point),
+        )
+        return CellCost(
+            for_unit(nominal, contract),
+            for_unit(amplify(nominal, rate_of(contract, point)), contract),
+        )
 
-    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
-        """Every cell is a release."""
-        return self.releases(contract, unit)
-
-    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    def identity(self, contract: Contract, point: Point[GdpOptions]) -> dict[str, object]:
         """See `Method`."""
         if self.is_series(contract):
             from dpicl.methods.counted_horizon import horizon_facts
             from dpicl.methods.gdp_series import VERSION
 
-            delta, origin = contract.privacy.budget.delta, unit.chosen(GdpOptions).sum_origin
             return {
-                "delta": float(delta or 0),
-                "sum_origin": origin,
+                "delta": float(contract.privacy.budget.delta or 0),
+                "sum_origin": point.options.sum_origin,
                 **horizon_facts(contract),
                 "series": VERSION,
             }
-        chosen = unit.chosen(GdpOptions)
         return {
-            "sampling_rate": str(rate_of(contract, cell)),
-            "allocation": chosen.allocation,
-            "sum_origin": chosen.sum_origin,
-            **({"spent": "in-all"} if chosen.epsilon_is == "amplified" else {}),
+            "sampling_rate": str(rate_of(contract, point)),
+            "allocation": point.options.allocation,
+            "sum_origin": point.options.sum_origin,
+            **({"spent": "in-all"} if point.options.epsilon_is == "amplified" else {}),
         }
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
+    def statement(self, contract: Contract, point: Point[GdpOptions], cost: CellCost) -> str:
         """See `Method`."""
         if self.is_series(contract):
             from dpicl.methods.counted_horizon import charged_together
@@ -199,103 +184,69 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         ]
 
     def column_errors(
-        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+        self, contract: Contract, point: Point[GdpOptions], rows: int
     ) -> Mapping[str, float]:
         """See `TabularMethod`: of group averages, in widths of a column's bounds."""
         if self.is_series(contract):
-            return self.series(contract, unit, cell).column_errors(rows)
-        groups, epsilon, sample = (
-            partition(contract, shots_of(cell)),
-            nominal_epsilon(contract, unit, cell),
-            rows * rate_of(contract, cell),
-        )
+            return self.series(contract, point).column_errors(rows)
         return aggregate.expected_errors(
-            groups, contract, epsilon=epsilon, options=options_of(unit), rows=float(sample)
+            partition(contract, shots_of(point)),
+            contract,
+            epsilon=nominal_epsilon(contract, point),
+            options=aggregated_by(point),
+            rows=float(rows * rate_of(contract, point)),
         )
 
     def prepare(
-        self,
-        train: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, np.ndarray]:
+        self, train: PrivateTable, contract: Contract, point: Point[GdpOptions], draws: Draws
+    ) -> np.ndarray:
         """Steps 0 to 2: each row's group number or `LEFT_OUT`; private."""
-        bounded = contributing_rows(train, contract, draws)
-        members = {}
-        for cell in cells:
-            stream = draws.secret("subsample", cell.key)
-            rows = bounded[
-                poisson_subsample(
-                    len(bounded), sampling_rate=rate_of(contract, cell), stream=stream
-                )
-            ]
-            members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
-            members[cell][rows] = assign(train, contract, shots_of(cell), rows)
+        bounded = train.once("rows", lambda: contributing_rows(train, contract, draws))
+        sample = poisson_subsample(
+            len(bounded),
+            sampling_rate=rate_of(contract, point),
+            stream=draws.secret("subsample", point.key),
+        )
+        rows = bounded[sample]
+        members = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
+        members[rows] = assign(train, contract, shots_of(point), rows)
         return members
 
     def draw(
         self,
         train: PrivateTable,
         contract: Contract,
-        unit: Unit,
+        point: Point[GdpOptions],
         draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
-    ) -> dict[Cell, ReleasedGroups]:
+        marks: np.ndarray | None = None,
+    ) -> ReleasedGroups:
         """Step 3."""
-        sums = {}
-        for cell in cells:
-            rows, groups = (
-                np.flatnonzero(prepared[cell] != LEFT_OUT),
-                partition(contract, shots_of(cell)),
-            )
-            sums[cell] = aggregate.exact_sums(
-                train, rows, prepared[cell][rows], groups, contract, options=options_of(unit)
-            )
-        return _noised(sums, contract, unit, draws)
+        assert marks is not None
+        rows = np.flatnonzero(marks != LEFT_OUT)
+        return _noised(_sums(train, rows, marks[rows], contract, point), contract, point, draws)
 
     def count(
-        self,
-        batch: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, Arrays]:
+        self, batch: PrivateTable, contract: Contract, point: Point[GdpOptions], draws: Draws
+    ) -> Arrays:
         """Steps 1 and 2 on one batch, and its exact sums of step 3; `draws` are the batch's own."""
-        streams = {cell: draws.secret("subsample", cell.key) for cell in cells}
+        stream = draws.secret("subsample", point.key)
 
-        def of_block(start: int, cell: Cell) -> GroupSums:
+        def of_block(start: int) -> GroupSums:
             count = min(_ROWS_PER_BLOCK, batch.row_count - start)
             rows = start + poisson_subsample(
-                count, sampling_rate=rate_of(contract, cell), stream=streams[cell]
+                count, sampling_rate=rate_of(contract, point), stream=stream
             )
-            members, groups = (
-                assign(batch, contract, shots_of(cell), rows),
-                partition(contract, shots_of(cell)),
-            )
-            return aggregate.exact_sums(
-                batch, rows, members, groups, contract, options=options_of(unit)
-            )
+            members = assign(batch, contract, shots_of(point), rows)
+            return _sums(batch, rows, members, contract, point)
 
         starts = range(0, max(batch.row_count, 1), _ROWS_PER_BLOCK)
-        return {
-            cell: reduce(add, (of_block(start, cell) for start in starts)).arrays for cell in cells
-        }
+        return reduce(add, map(of_block, starts)).arrays
 
     def merge(
-        self,
-        batches: Sequence[Mapping[Cell, Arrays]],
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, ReleasedGroups]:
+        self, batches: Sequence[Arrays], contract: Contract, point: Point[GdpOptions], draws: Draws
+    ) -> ReleasedGroups:
         """Step 3 from all batches' sums."""
-        sums = {cell: reduce(add, (GroupSums(batch[cell]) for batch in batches)) for cell in cells}
-        return _noised(sums, contract, unit, draws)
+        return _noised(reduce(add, map(GroupSums, batches)), contract, point, draws)
 
     def encode(self, drawn: ReleasedGroups) -> bytes:
         """See `TabularMethod`."""
@@ -305,12 +256,14 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         ]
         return json.dumps(rows, allow_nan=False).encode()
 
-    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> ReleasedGroups:
+    def decode(
+        self, content: bytes, contract: Contract, point: Point[GdpOptions]
+    ) -> ReleasedGroups:
         """See `TabularMethod`."""
         return ReleasedGroups(
             tuple(
-                ReleasedGroup(tuple(one["key"]), one["values"], one["label"])
-                for one in json.loads(content)
+                ReleasedGroup(tuple(group["key"]), group["values"], group["label"])
+                for group in json.loads(content)
             )
         )
 
@@ -381,16 +334,33 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
                 "cell": cell.key,
                 "group": " & ".join(group.key),
                 **({"label": contract.target.answers[group.label]} if contract.label else {}),
-                **{name: contract.columns[name].shown(one) for name, one in group.values.items()},
+                **{
+                    name: contract.columns[name].shown(value)
+                    for name, value in group.values.items()
+                },
             }
             for cell, groups in released.draws.items()
             for group in groups.groups
         ]
 
 
+def _sums(
+    rows: PrivateTable,
+    positions: np.ndarray,
+    members: np.ndarray,
+    contract: Contract,
+    point: Point[GdpOptions],
+) -> GroupSums:
+    """Exact sums of the rows at these positions, of which each is a member of this group."""
+    groups = partition(contract, shots_of(point))
+    return aggregate.exact_sums(
+        rows, positions, members, groups, contract, options=aggregated_by(point)
+    )
+
+
 def _noised(
-    sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws
-) -> dict[Cell, ReleasedGroups]:
+    sums: GroupSums, contract: Contract, point: Point[GdpOptions], draws: Draws
+) -> ReleasedGroups:
     """Step 3 from exact sums of the whole subsample: the only draw of noise. Raises PrivacyError:
     of a series, which has counters.
     """
@@ -398,64 +368,55 @@ def _noised(
         from dpicl.methods.counted_horizon import no_whole_table
 
         raise no_whole_table(contract)
-    released = {}
-    for cell, of_cell in sums.items():
-        groups, epsilon, stream = (
-            partition(contract, shots_of(cell)),
-            nominal_epsilon(contract, unit, cell),
-            draws.secret("aggregate", cell.key),
-        )
-        released[cell] = aggregate.noised(
-            of_cell, groups, contract, epsilon=epsilon, options=options_of(unit), stream=stream
-        )
-    return released
+    return aggregate.noised(
+        sums,
+        partition(contract, shots_of(point)),
+        contract,
+        epsilon=nominal_epsilon(contract, point),
+        options=aggregated_by(point),
+        stream=draws.secret("aggregate", point.key),
+    )
 
 
-def _refuse_of_series(contract: Contract, unit: Unit) -> None:
+def _refuse_of_series(contract: Contract, point: Point[GdpOptions]) -> None:
     """Raises ParameterError: a subsample is stated, or another division of epsilon than counters
     have.
     """
-    chosen, privacy = unit.chosen(GdpOptions), contract.privacy
-    of_contract = [privacy.sampling_rate] if "sampling_rate" in privacy.model_fields_set else []
-    if less := sorted(rate for rate in unit.sampling_rates or of_contract if rate < 1):
+    privacy, rate = contract.privacy, point.sampling_rate
+    if rate is None and "sampling_rate" in privacy.model_fields_set:
+        rate = privacy.sampling_rate
+    if rate is not None and rate < 1:
         expected = (
             f"1: all rows of a period enter the counters of {contract.name}, whose horizon has no "
             f"secret subsample; a pipeline's `sampling_rates: [1]`, "
             "or `dpicl run --sampling-rates 1`, says so; a change of the contract begins all of "
             "its horizons anew"
         )
-        raise ParameterError("sampling_rate", str(less[0]), expected)
-    if chosen.allocation != _OF_SERIES:
-        raise ParameterError(
-            "allocation",
-            chosen.allocation,
-            f"{_OF_SERIES}: {contract.name} has a horizon of periods, whose groups have one count "
-            f"each",
-        )
-    if chosen.epsilon_is != "nominal":
-        raise ParameterError(
-            "epsilon_is",
-            chosen.epsilon_is,
-            f"nominal: {contract.name} has a horizon of periods, which nothing amplifies",
-        )
+        raise ParameterError("sampling_rate", str(rate), expected)
+    horizon = f"{contract.name} has a horizon of periods"
+    for name, chosen, why in (
+        ("allocation", _OF_SERIES, "whose groups have one count each"),
+        ("epsilon_is", "nominal", "which nothing amplifies"),
+    ):
+        if getattr(point.options, name) != chosen:
+            raise ParameterError(name, getattr(point.options, name), f"{chosen}: {horizon}, {why}")
 
 
-def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:
-    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the cell's own
-    is what is charged.
+def nominal_epsilon(contract: Contract, point: Point[GdpOptions]) -> float:
+    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the release's
+    own is what is charged.
     """
-    if unit.chosen(GdpOptions).epsilon_is == "nominal":
-        return epsilon_of(cell)
+    if point.options.epsilon_is == "nominal":
+        return point.epsilon
     times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
-    return epsilon_before(epsilon_of(cell) / times, rate_of(contract, cell))
+    return epsilon_before(point.epsilon / times, rate_of(contract, point))
 
 
-def rate_of(contract: Contract, cell: Cell) -> Fraction:
-    """The public sampling rate of a cell: its own, or the contract's."""
-    return cell.sampling_rate or contract.privacy.sampling_rate
+def rate_of(contract: Contract, point: Point[GdpOptions]) -> Fraction:
+    """The public sampling rate of a release: its own, or the contract's."""
+    return point.sampling_rate or contract.privacy.sampling_rate
 
 
-def options_of(unit: Unit) -> aggregate.AggregateOptions:
-    """How this unit's averages are taken."""
-    chosen = unit.chosen(GdpOptions)
-    return aggregate.AggregateOptions(chosen.allocation, chosen.sum_origin)
+def aggregated_by(point: Point[GdpOptions]) -> aggregate.AggregateOptions:
+    """How a release's averages are taken."""
+    return aggregate.AggregateOptions(point.options.allocation, point.options.sum_origin)

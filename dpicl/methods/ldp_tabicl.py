@@ -27,9 +27,10 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 
+from dpicl.accounting.guarantee import compose_sequential
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
-from dpicl.data.local.estimate import OF_ANY_DESIGN, estimated_rows, usual_estimator
+from dpicl.contract.pipeline import Cell, Point, Unit
+from dpicl.data.local.estimate import OF_ANY_DESIGN, check_fits, estimated_rows, usual_estimator
 from dpicl.data.local.questions import suits_agreement
 from dpicl.data.prompts import local_demonstrations, local_queries, longest_text
 from dpicl.data.reading.encode import LocalEncoding, encode_queries
@@ -52,12 +53,11 @@ from dpicl.methods.collection import (
     Collection,
     collect,
     collect_codes,
+    costs_of_row,
     encoding_of,
     expected_errors,
     merged,
     read_collected,
-    release_cells,
-    releases,
 )
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.methods.row_method import SHOWN, Pool, RowMethod
@@ -82,14 +82,12 @@ class LdpTabicl(RowMethod[Collected]):
     source = "reports"
     draw_stage, derive_stage = "randomise", "reconstruct"
 
-    def systems(self, unit: Unit) -> tuple[str, ...]:
+    def systems(self, options: LdpOptions) -> tuple[str, ...]:
         """See `Method`."""
-        chosen = unit.chosen(LdpOptions)
-        raw = ("raw-rows",) if chosen.design == "all-columns" else ()
-        variants = (f"icl-{name}" for name in (*chosen.shot_selection, *chosen.variants))
-        return (*raw, *variants)
+        raw = ("raw-rows",) if options.design == "all-columns" else ()
+        return (*raw, *(f"icl-{name}" for name in (*options.shot_selection, *options.variants)))
 
-    def refuse(self, contract: Contract, unit: Unit) -> None:
+    def refuse(self, contract: Contract, point: Point[LdpVariant]) -> None:
         """The number of clients is seen without noise: no row's content may decide whether it is
         one.
         """
@@ -153,39 +151,40 @@ class LdpTabicl(RowMethod[Collected]):
             f"options.{self.name} with reports",
         )
 
-    def collections(
-        self, contract: Contract, unit: Unit, sending_epsilon: float | None
-    ) -> dict[Cell, Collection]:
+    def collection(
+        self, contract: Contract, point: Point[LdpVariant], sending_epsilon: float | None
+    ) -> Collection:
         """See `TabularMethod`."""
-        return {
-            cell: Collection.of(
-                contract,
-                epsilon=epsilon_of(cell),
-                design=chosen.design,
-                columns=chosen.columns,
-                about=chosen.about,
-                sending_epsilon=sending_epsilon,
-                estimator=chosen.estimator,
-            )
-            for cell, chosen in release_cells(unit).items()
-        }
-
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
-        """See `collection`."""
-        return releases(contract, unit)
-
-    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
-        """See `Method`; the sampling rate changes nothing of a collection, and is in its name."""
-        rate, chosen = (
-            str(cell.sampling_rate or contract.privacy.sampling_rate),
-            release_cells(unit)[cell].model_dump(mode="json"),
+        return Collection.of(
+            contract,
+            epsilon=point.epsilon,
+            design=point.options.design,
+            columns=point.options.columns,
+            about=point.options.about,
+            sending_epsilon=sending_epsilon,
+            estimator=point.options.estimator,
         )
+
+    def cost(self, contract: Contract, point: Point[LdpVariant]) -> CellCost:
+        """What a client spends, who reports once per collection, whatever the shots: on every row
+        all answers, or one question. Raises ParameterError: the estimator takes fewer cells than
+        the contract's attributes make.
+        """
+        encoding, person = encoding_of(contract, point.options), contract.privacy.person
+        check_fits(point.options.estimator, encoding.sizes, contract.name)
+        reports = costs_of_row(encoding, point.options, point.epsilon)
+        return CellCost(compose_sequential(reports * (person.max_rows if person else 1)))
+
+    def identity(self, contract: Contract, point: Point[LdpVariant]) -> dict[str, object]:
+        """See `Method`; the sampling rate changes nothing of a collection, and is in its name."""
+        rate = str(point.sampling_rate or contract.privacy.sampling_rate)
+        chosen = point.options.model_dump(mode="json")
         unsaid = {"design", "columns"} if chosen["design"] == "all-columns" else set()
         unsaid |= set() if chosen["about"] else {"about"}
         named = {name: choice for name, choice in chosen.items() if name not in unsaid}
         return {"sampling_rate": rate, **named}
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
+    def statement(self, contract: Contract, point: Point[LdpVariant], cost: CellCost) -> str:
         """See `Method`."""
         return (
             f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the "
@@ -205,56 +204,38 @@ class LdpTabicl(RowMethod[Collected]):
         ]
 
     def column_errors(
-        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+        self, contract: Contract, point: Point[LdpVariant], rows: int
     ) -> Mapping[str, float]:
         """See `TabularMethod`: of every attribute's parts."""
-        return expected_errors(contract, release_cells(unit)[cell], epsilon_of(cell), rows)
+        return expected_errors(contract, point.options, point.epsilon, rows)
 
     def draw(
         self,
         train: PrivateTable,
         contract: Contract,
-        unit: Unit,
+        point: Point[LdpVariant],
         draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
-    ) -> dict[Cell, Collected]:
+        marks: np.ndarray | None = None,
+    ) -> Collected:
         """Step 1."""
-        return collect(train, contract, unit, draws, cells=cells)
+        return collect(train, contract, point.options, point.epsilon, draws)
 
     def count(
-        self,
-        batch: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, Arrays]:
+        self, batch: PrivateTable, contract: Contract, point: Point[LdpVariant], draws: Draws
+    ) -> Arrays:
         """What the clients of a batch sent."""
-        return {
-            cell: {"reports": one.stored}
-            for cell, one in collect(batch, contract, unit, draws, cells=cells).items()
-        }
+        return {"reports": self.draw(batch, contract, point, draws).stored}
 
     def merge(
-        self,
-        batches: Sequence[Mapping[Cell, Arrays]],
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, Collected]:
+        self, batches: Sequence[Arrays], contract: Contract, point: Point[LdpVariant], draws: Draws
+    ) -> Collected:
         """What all clients sent."""
-        chosen = release_cells(unit)
-        return {
-            cell: merged(
-                [
-                    read_collected(one[cell]["reports"], contract, chosen[cell], epsilon_of(cell))
-                    for one in batches
-                ]
-            )
-            for cell in cells
-        }
+        return merged(
+            [
+                read_collected(batch["reports"], contract, point.options, point.epsilon)
+                for batch in batches
+            ]
+        )
 
     def encode(self, drawn: Collected) -> bytes:
         """See `TabularMethod`."""
@@ -262,32 +243,31 @@ class LdpTabicl(RowMethod[Collected]):
         np.save(content, drawn.stored, allow_pickle=False)
         return content.getvalue()
 
-    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Collected:
+    def decode(self, content: bytes, contract: Contract, point: Point[LdpVariant]) -> Collected:
         """See `TabularMethod`."""
         stored = np.load(io.BytesIO(content), allow_pickle=False)
-        return read_collected(stored, contract, release_cells(unit)[cell], epsilon_of(cell))
+        return read_collected(stored, contract, point.options, point.epsilon)
 
     def rows(
         self,
         drawn: Collected,
         contract: Contract,
-        unit: Unit,
-        cell: Cell,
+        point: Point[LdpVariant],
         draws: Draws,
         count: int | None = None,
     ) -> ReleasedRows:
         """Step 2."""
-        variant = release_cells(unit)[cell]
+        variant, epsilon = point.options, point.epsilon
         chance = draws.public(
-            "rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}"
+            "rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={epsilon}"
         )
         return estimated_rows(drawn, variant.estimator, chance, count)
 
-    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
+    def form(self, contract: Contract, point: Point[LdpVariant]) -> RowForm:
         """See `TabularMethod`."""
-        return local_form(contract, release_cells(unit)[cell].encoding)
+        return local_form(contract, point.options.encoding)
 
-    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
+    def bins(self, table: Table, contract: Contract) -> np.ndarray:
         """See `TabularMethod`."""
         return encode_queries(QueryTable(table.data), contract).codes
 
@@ -300,18 +280,13 @@ class LdpTabicl(RowMethod[Collected]):
         truth: PrivateCodes,
         row_count: int,
         contract: Contract,
-        unit: Unit,
-        cell: Cell,
+        point: Point[LdpVariant],
         draws: Draws,
     ) -> Collected:
         """Step 1 of made-up clients."""
-        clients, chosen = (
-            PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1]))),
-            release_cells(unit)[cell],
-        )
-        return collect_codes(
-            clients, encoding_of(contract, chosen), chosen, epsilon_of(cell), draws
-        )
+        clients = PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1])))
+        encoding = encoding_of(contract, point.options)
+        return collect_codes(clients, encoding, point.options, point.epsilon, draws)
 
     def pools(
         self, released: Released[Collected], contract: Contract, unit: Unit
@@ -334,7 +309,7 @@ class LdpTabicl(RowMethod[Collected]):
     ) -> list[str]:
         """Step 3 as text: a number reads as the part that clients report, as it does in a query."""
         return local_demonstrations(
-            ReleasedRows(pool.codes[places]), pool.encoding.decode, contract
+            ReleasedRows(pool.codes[places]), pool.form.encoding.decode, contract
         )
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:

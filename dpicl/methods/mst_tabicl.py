@@ -40,7 +40,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.data.central.exact_counts import ExactCounts, check_counts, row_bins, row_encoding
 from dpicl.data.central.graphical_model import (
     GraphicalModel,
@@ -54,7 +54,7 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
-from dpicl.methods.base import CellCost, check_width, epsilon_of, for_unit
+from dpicl.methods.base import CellCost, check_width, for_unit
 from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
 from dpicl.methods.mst_series import VERSION, Series
 from dpicl.methods.options import MstOptions
@@ -89,13 +89,13 @@ class MstTabicl(CentralRows[Counts]):
         usual = super().default_options(contract, stated, epsilon)
         return {**usual, **({"noise": "gaussian"} if self.is_series(contract) else {})}
 
-    def refuse(self, contract: Contract, unit: Unit) -> None:
+    def refuse(self, contract: Contract, point: Point[MstOptions]) -> None:
         """A structure is chosen for a series, which has Gaussian noise. Raises ParameterError: the
         options say otherwise, or there are many columns.
         """
         if self.every_pair:
             check_width(contract, self.name)
-        chosen = unit.chosen(self.options)
+        chosen = point.options
         if chosen.structure is not None and not self.is_series(contract):
             raise ParameterError(
                 "structure",
@@ -110,18 +110,17 @@ class MstTabicl(CentralRows[Counts]):
                 f"noise",
             )
 
-    def series(self, contract: Contract, unit: Unit, cell: Cell) -> Series:
+    def series(self, contract: Contract, point: Point[MstOptions]) -> Series:
         """The horizon that a contract states. Raises PrivacyError: its budget has no such delta;
         ParameterError: there is no such structure.
         """
-        self.refuse(contract, unit)
-        chosen, delta, sizes = (
-            unit.chosen(self.options),
-            self._checked_delta(contract, unit),
-            row_encoding(contract).sizes,
-        )
+        self.refuse(contract, point)
         return Series.of(
-            contract, sizes, epsilon=epsilon_of(cell), delta=delta, structure=chosen.structure
+            contract,
+            row_encoding(contract).sizes,
+            epsilon=point.epsilon,
+            delta=self._checked_delta(contract, point),
+            structure=point.options.structure,
         )
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
@@ -132,43 +131,36 @@ class MstTabicl(CentralRows[Counts]):
             return ()
         return (({}, 4), *([({"noise": "gaussian"}, 4)] if contract.privacy.budget.delta else []))
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
-        """One per epsilon. Raises ParameterError: there is more to count than fits into memory."""
+    def cost(self, contract: Contract, point: Point[MstOptions]) -> CellCost:
+        """Of all counts. Raises ParameterError: there is more to count than fits into memory."""
         check_counts(row_encoding(contract).sizes, contract.name)
-        return {
-            cell: CellCost(self._priced(contract, unit, cell)[1])
-            for cell in (Cell("counts", epsilon) for epsilon in unit.epsilons)
-        }
+        return CellCost(self._priced(contract, point)[1])
 
-    def _priced(self, contract: Contract, unit: Unit, cell: Cell) -> tuple[StepBudget, Guarantee]:
+    def _priced(self, contract: Contract, point: Point[MstOptions]) -> tuple[StepBudget, Guarantee]:
         """What the steps of a release may spend, and what that costs. Raises PrivacyError: there is
         no delta to spend.
         """
-        options, privacy = unit.chosen(self.options), contract.privacy
+        privacy = contract.privacy
         if self.is_series(contract):
-            series = self.series(contract, unit, cell)
+            series = self.series(contract, point)
             return series.total.budget, series.guarantee
-        if options.noise == "laplace":
-            pure = PureBudget.of(epsilon_of(cell))
+        if point.options.noise == "laplace":
+            pure = PureBudget.of(point.epsilon)
             return pure, for_unit(pure.guarantee(), contract)
-        rows, delta = (
-            privacy.person.max_rows if privacy.person else 1,
-            self._checked_delta(contract, unit),
-        )
         total = GaussianTotal.of(
-            epsilon_of(cell),
-            delta=delta,
+            point.epsilon,
+            delta=self._checked_delta(contract, point),
             neighbours=Neighbours(privacy.neighbours),
             unit=privacy.unit,
-            rows=rows,
+            rows=privacy.person.max_rows if privacy.person else 1,
         )
         return total.budget, total.guarantee()
 
-    def _checked_delta(self, contract: Contract, unit: Unit) -> float:
+    def _checked_delta(self, contract: Contract, point: Point[MstOptions]) -> float:
         """Of every release with Gaussian noise. Raises PrivacyError: there is none, or it is above
         the budget's.
         """
-        privacy, delta = contract.privacy, self._delta(contract, unit)
+        privacy, delta = contract.privacy, self._delta(contract, point)
         if not delta or not (privacy.budget.benchmark or privacy.budget.delta):
             raise PrivacyError(
                 f"{contract.name}: its budget has no delta, which gaussian noise needs; expected "
@@ -181,34 +173,28 @@ class MstTabicl(CentralRows[Counts]):
             )
         return delta
 
-    def _delta(self, contract: Contract, unit: Unit) -> float | None:
+    def _delta(self, contract: Contract, point: Point[MstOptions]) -> float | None:
         """Of every release; None without Gaussian noise, or where nobody states one."""
-        chosen = unit.chosen(self.options)
-        return (
-            (chosen.delta or contract.privacy.budget.delta or None)
-            if chosen.noise == "gaussian"
-            else None
-        )
+        if point.options.noise != "gaussian":
+            return None
+        return point.options.delta or contract.privacy.budget.delta or None
 
-    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    def identity(self, contract: Contract, point: Point[MstOptions]) -> dict[str, object]:
         """See `Method`; a delta that is the budget's is written out: the budget is no part of a
         name.
         """
-        chosen, delta = (
-            unit.chosen(self.options).model_dump(mode="json"),
-            self._delta(contract, unit),
-        )
+        chosen, delta = point.options.model_dump(mode="json"), self._delta(contract, point)
         named = chosen if delta is None else {**chosen, "delta": delta}
         if not self.is_series(contract):
             return named
         return {
             **named,
             **horizon_facts(contract),
-            "structure": self.series(contract, unit, cell).structure,
+            "structure": self.series(contract, point).structure,
             "series": VERSION,
         }
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
+    def statement(self, contract: Contract, point: Point[MstOptions], cost: CellCost) -> str:
         """See `Method`."""
         nominal = cost.nominal
         if self.is_series(contract):
@@ -238,14 +224,14 @@ class MstTabicl(CentralRows[Counts]):
         return expected_errors(sizes, budget, rows)
 
     def column_errors(
-        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+        self, contract: Contract, point: Point[MstOptions], rows: int
     ) -> Mapping[str, float]:
         """See `TabularMethod`: of every column's bins."""
         if self.is_series(contract):
-            errors = self.series(contract, unit, cell).column_errors(rows)
+            errors = self.series(contract, point).column_errors(rows)
         else:
             errors = self.expected_errors(
-                row_encoding(contract).sizes, self._priced(contract, unit, cell)[0], rows
+                row_encoding(contract).sizes, self._priced(contract, point)[0], rows
             )
         return dict(zip(contract.features, errors, strict=True))
 
@@ -253,74 +239,61 @@ class MstTabicl(CentralRows[Counts]):
         self,
         train: PrivateTable,
         contract: Contract,
-        unit: Unit,
+        point: Point[MstOptions],
         draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
-    ) -> dict[Cell, Counts]:
+        marks: np.ndarray | None = None,
+    ) -> Counts:
         """Steps 0 and 1."""
-        return self._measured(
-            dict.fromkeys(cells, self._exact_counts(train, contract, draws)), contract, unit, draws
-        )
+        return self._measured(self._exact_counts(train, contract, draws), contract, point, draws)
 
     def count(
-        self,
-        batch: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, Arrays]:
+        self, batch: PrivateTable, contract: Contract, point: Point[MstOptions], draws: Draws
+    ) -> Arrays:
         """Exact counts of a batch."""
-        return dict.fromkeys(cells, self._exact_counts(batch, contract, draws).arrays())
+        return self._exact_counts(batch, contract, draws).arrays()
 
     def merge(
-        self,
-        batches: Sequence[Mapping[Cell, Arrays]],
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, Counts]:
+        self, batches: Sequence[Arrays], contract: Contract, point: Point[MstOptions], draws: Draws
+    ) -> Counts:
         """Step 1 from all batches' counts."""
-        exact = {
-            cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches))
-            for cell in cells
-        }
-        return self._measured(exact, contract, unit, draws)
+        exact = reduce(add, map(ExactCounts.read, batches))
+        return self._measured(exact, contract, point, draws)
 
     def encode(self, drawn: Counts) -> bytes:
         """See `TabularMethod`."""
         counts = [
-            {"columns": list(one.columns), "counts": one.counts.tolist(), "scale": one.scale}
-            | ({"noise": "gaussian"} if one.gaussian else {})
-            for one in drawn
+            {
+                "columns": list(marginal.columns),
+                "counts": marginal.counts.tolist(),
+                "scale": marginal.scale,
+            }
+            | ({"noise": "gaussian"} if marginal.gaussian else {})
+            for marginal in drawn
         ]
         return json.dumps(counts, allow_nan=False).encode()
 
-    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Counts:
+    def decode(self, content: bytes, contract: Contract, point: Point[MstOptions]) -> Counts:
         """See `TabularMethod`."""
         return [
             NoisyMarginal(
-                tuple(one["columns"]),
-                np.array(one["counts"]),
-                one["scale"],
-                one.get("noise") == "gaussian",
+                tuple(stored["columns"]),
+                np.array(stored["counts"]),
+                stored["scale"],
+                stored.get("noise") == "gaussian",
             )
-            for one in json.loads(content)
+            for stored in json.loads(content)
         ]
 
     def rows(
         self,
         drawn: Counts,
         contract: Contract,
-        unit: Unit,
-        cell: Cell,
+        point: Point[MstOptions],
         draws: Draws,
         count: int | None = None,
     ) -> ReleasedRows:
         """Step 2, and rows to draw from."""
-        chance = draws.public("rows", cell.key).generator()
+        chance = draws.public("rows", point.key).generator()
         model = graphical_model(row_encoding(contract).sizes, drawn)
         return ReleasedRows(
             self.model_rows(model, drawn, contract, count or MADE_ROWS, chance).astype(np.uint8)
@@ -350,35 +323,35 @@ class MstTabicl(CentralRows[Counts]):
         truth: PrivateCodes,
         row_count: int,
         contract: Contract,
-        unit: Unit,
-        cell: Cell,
+        point: Point[MstOptions],
         draws: Draws,
     ) -> Counts:
         """Step 1."""
         exact = ExactCounts.of(truth, row_encoding(contract).sizes, triples=self.triples).scaled(
             row_count / len(truth.codes)
         )
-        return self._measured({cell: exact}, contract, unit, draws)[cell]
+        return self._measured(exact, contract, point, draws)
 
     def _exact_counts(self, train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
         """What step 1 needs to know of the rows; private. Those of all batches of a table add
         up.
         """
-        codes = row_bins(train, contract)[contributing_rows(train, contract, draws)]
-        return ExactCounts.of(
-            PrivateCodes(codes), row_encoding(contract).sizes, triples=self.triples
-        )
+
+        def counted() -> ExactCounts:
+            codes = row_bins(train, contract)[contributing_rows(train, contract, draws)]
+            return ExactCounts.of(
+                PrivateCodes(codes), row_encoding(contract).sizes, triples=self.triples
+            )
+
+        return train.once("counts", counted)
 
     def _measured(
-        self, exact: Mapping[Cell, ExactCounts], contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, Counts]:
+        self, exact: ExactCounts, contract: Contract, point: Point[MstOptions], draws: Draws
+    ) -> Counts:
         """Step 1 from exact counts of the whole table: the only draw of noise. Raises PrivacyError:
         of a series, which has counters.
         """
         if self.is_series(contract):
             raise no_whole_table(contract)
-        budgets = {cell: self._priced(contract, unit, cell)[0] for cell in exact}
-        return {
-            cell: self.measure(counts, budgets[cell], draws.secret("counts", cell.key))
-            for cell, counts in exact.items()
-        }
+        budget = self._priced(contract, point)[0]
+        return self.measure(exact, budget, draws.secret("counts", point.key))

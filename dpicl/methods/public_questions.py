@@ -7,17 +7,18 @@ Guarantee   none spent: no row is read. Whatever fails here fails for every tabl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dpicl.contract.pipeline import Unit
+from dpicl.contract.pipeline import Point
 from dpicl.contract.text import Classification, TextContract
 from dpicl.data.prompts import PUBLIC_TEXT
 from dpicl.ground.errors import ModelError
 from dpicl.methods.ensemble_voting import Voters, write_candidates
-from dpicl.methods.few_shot_plan import RANDOM_ROWS, GenerationShape
+from dpicl.methods.few_shot_plan import GenerationShape
 from dpicl.methods.few_shot_voting import WritingPrompts, rule_of
+from dpicl.methods.options import FewShotVariant
 from dpicl.models.asking import public_answer
 from dpicl.models.embedding import Embedder
 from dpicl.models.kinds import kind_named
@@ -89,15 +90,13 @@ def check_ensemble(
         )
 
 
-def check_generator(contract: TextContract, unit: Unit, model: GeneratorModel) -> None:
+def check_generator(
+    contract: TextContract, releases: Iterable[Point[FewShotVariant]], model: GeneratorModel
+) -> None:
     """Let made-up voters vote on two tokens of every label's text, and where batches are fixed in a
     voting session too. Raises DpiclError: the model does not answer, or its context is too small.
     """
-    shapes = dict.fromkeys(
-        GenerationShape.of(contract, unit, system)
-        for system in unit.systems
-        if system != RANDOM_ROWS
-    )
+    shapes = dict.fromkeys(GenerationShape.of(contract, point.options) for point in releases)
     for shape in shapes:
         public_answer(
             model.description.name,

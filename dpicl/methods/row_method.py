@@ -1,19 +1,13 @@
 """What methods have in common that make rows of their releases: which of these demonstrate for
-which query, and what is fitted on them.
+which query, what is fitted on them, and what a tabular in-context learner reads of them.
 
 Guarantee   none spent: post-processing of released rows, and public queries.
-
-What methods have in common that a curator runs and whose rows differ by the contract's public bins
-of every column (`bins`).
-
-From released rows to what a tabular in-context learner reads beside public queries: all rows of a
-release, no words.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, get_args
 
@@ -21,7 +15,7 @@ import numpy as np
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.central.exact_counts import row_bins
 from dpicl.data.prompts import (
     MOST_SHOTS,
@@ -31,17 +25,18 @@ from dpicl.data.prompts import (
     picked_rows,
     row_demonstrations,
 )
-from dpicl.data.reading.encode import UNKNOWN, LocalEncoding, label_numbers
+from dpicl.data.reading.encode import UNKNOWN, label_numbers
 from dpicl.data.values import Meaning, RowForm, central_form
 from dpicl.ground.errors import ModelRefusedError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import LABEL, EncodedQueries, PrivateTable, QueryTable, Table
-from dpicl.methods.base import ZERO_SHOT, CellCost, Method, Reads, Trust, shots_of
-from dpicl.methods.baselines import FITTED, local_baselines
+from dpicl.methods.base import ZERO_SHOT, Method, Reads, Trust, shots_of
+from dpicl.methods.baselines import local_baselines
 from dpicl.methods.evaluation import Metrics
+from dpicl.methods.grid import fitted_on, points, released_by
 from dpicl.methods.options import CentralOptions, LdpOptions, Sampling
 from dpicl.methods.public_questions import check_scores
-from dpicl.methods.tabular_answers import averaged_cell, is_drawn
+from dpicl.methods.tabular_answers import is_drawn
 from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
 from dpicl.models.asking import public_answer
 from dpicl.models.requests import LabelledRows, TabularModel, prompt
@@ -57,7 +52,12 @@ class Pool:
     """Codes of released rows, shape (rows, answers), and what they stand for."""
 
     codes: np.ndarray
-    encoding: LocalEncoding
+    form: RowForm
+
+    @property
+    def bins(self) -> np.ndarray:
+        """Of the same rows, shape (rows, columns), the label last."""
+        return self.form.encoding.decode(self.codes)
 
 
 class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
@@ -68,8 +68,6 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     baselines_read: ClassVar[Reads] = "released"
     draws_shots = True
     options: ClassVar[type[LdpOptions | CentralOptions]]
-    source: ClassVar[str]
-    """The system of its releases; that of a variant has the variant's name behind it."""
 
     @abstractmethod
     def demonstrations(
@@ -102,40 +100,20 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
             if is_drawn(cell):
                 yield from (replace(cell, draw=number) for number in range(2, unit.draws + 1))
 
-    def released_by(self, cell: Cell, known: Container[Cell]) -> Cell:
-        """The release that a cell's rows come from, of these."""
-        named = Cell(cell.system.replace("icl-", f"{self.source}-", 1), cell.epsilon)
-        return (
-            named
-            if cell.system.startswith("icl-") and named in known
-            else Cell(self.source, cell.epsilon)
-        )
-
-    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
-        """Those of the releases."""
-        paid = self.releases(contract, unit)
-        evaluated = {cell: paid[self.released_by(cell, paid)] for cell in unit.evaluated_cells}
-        averaged = {
-            averaged_cell(cell): cost for cell, cost in evaluated.items() if cell.draw is not None
-        }
-        return {
-            **evaluated,
-            **averaged,
-            **{self._fitted_on(cell, name): cost for cell, cost in paid.items() for name in FITTED},
-        }
-
-    def _fitted_on(self, cell: Cell, name: str) -> Cell:
-        return Cell(name + cell.system.removeprefix(self.source), cell.epsilon)
-
     def pools(self, released: Released[Drawn], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
         """What demonstrates in every cell."""
-        pools = {}
-        for cell in unit.evaluated_cells:
-            source = self.released_by(cell, released.draws or released.rows)
-            pools[cell] = Pool(
-                released.rows[source].codes, self.form(contract, unit, source).encoding
-            )
-        return pools
+        known = released.draws or released.rows
+        of_releases = self._pools_of_releases(released, contract, unit)
+        return {cell: of_releases[released_by(self, cell, known)] for cell in unit.evaluated_cells}
+
+    def _pools_of_releases(
+        self, released: Released[Drawn], contract: Contract, unit: Unit
+    ) -> dict[Cell, Pool]:
+        asked = points(self, unit)
+        return {
+            cell: Pool(rows.codes, self.form(contract, asked[cell]))
+            for cell, rows in released.rows.items()
+        }
 
     def examples(
         self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws
@@ -146,7 +124,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         examples = {}
         for cell, pool in self.pools(released, contract, unit).items():
             if cell.system in ("icl", *SAME_FOR_ALL) and cell.draw is None:
-                bins = pool.encoding.decode(pool.codes)
+                bins = pool.bins
                 picked = picked_rows(
                     bins, np.zeros((1, bins.shape[1]), dtype=np.int64), cell, draws
                 )
@@ -159,7 +137,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         """`demonstrations` of a cell: a row reads alike in all cells of a release, whatever the
         shots and the rule that chose it, but anew in each further draw.
         """
-        source = replace(self.released_by(cell, ()), draw=cell.draw)
+        source = replace(released_by(self, cell, ()), draw=cell.draw)
         distinct, which = np.unique(places, return_inverse=True)
         texts = self.demonstrations(
             pool, distinct, contract, draws.public("demonstrations", source.key).generator()
@@ -190,18 +168,14 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         Where measuring is charged, or all queries share shots, every query gets the demonstrations
         that it would get if it were the only one: its place does not matter.
         """
-        query_bins, query_texts = (
-            self.bins(queries, contract, unit, Cell(self.source)),
-            self.query_texts(queries, contract),
-        )
-        pools, alone = (
-            self.pools(released, contract, unit),
-            contract.evaluation == "charged" or unit.options.same_shots,
-        )
+        query_bins = self.bins(queries, contract)
+        query_texts = self.query_texts(queries, contract)
+        pools = self.pools(released, contract, unit)
+        alone = contract.evaluation == "charged" or unit.options.same_shots
 
         def prompts_of(cell: Cell) -> list[str]:
             shots, pool = shots_of(cell), pools[cell]
-            picked = _picked(pool.encoding.decode(pool.codes), query_bins, cell, draws, alone=alone)
+            picked = _picked(pool.bins, query_bins, cell, draws, alone=alone)
             texts = self.texts(cell, pool, picked.ravel(), contract, draws)
             return [
                 prompt(texts[i * shots : (i + 1) * shots], query)
@@ -222,15 +196,13 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         draws: Draws,
     ) -> dict[Cell, Metrics]:
         """Classifiers of every release: fitted on its rows, at no further cost."""
-        queries, numbers = (
-            EncodedQueries(self.bins(test, contract, unit, Cell(self.source))),
-            label_numbers(test, contract),
-        )
+        queries = EncodedQueries(self.bins(test, contract))
+        numbers = label_numbers(test, contract)
         return {
-            self._fitted_on(cell, name): metrics
-            for cell, rows in released.rows.items()
+            fitted_on(self, cell, name): metrics
+            for cell, pool in self._pools_of_releases(released, contract, unit).items()
             for name, metrics in local_baselines(
-                rows, self.form(contract, unit, cell).encoding, queries, numbers
+                released.rows[cell], pool.form.encoding, queries, numbers
             ).items()
         }
 
@@ -238,10 +210,6 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         self, released: Released[Drawn], contract: Contract, unit: Unit
     ) -> list[dict[str, Any]]:
         """Share of every level among the rows of each release; nothing of a label that is none."""
-        pools: Mapping[Cell, Pool] = {
-            cell: Pool(rows.codes, self.form(contract, unit, cell).encoding)
-            for cell, rows in released.rows.items()
-        }
         return [
             {
                 "cell": cell.key,
@@ -249,11 +217,9 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
                 "level": level,
                 "share": round(float((bins[:, i] == level).mean()), 4),
             }
-            for cell, pool in pools.items()
-            for bins in [pool.encoding.decode(pool.codes)]
-            for i, (name, count) in enumerate(
-                zip(pool.encoding.names, pool.encoding.bin_counts, strict=True)
-            )
+            for cell, pool in self._pools_of_releases(released, contract, unit).items()
+            for bins, encoding in [(pool.bins, pool.form.encoding)]
+            for i, (name, count) in enumerate(zip(encoding.names, encoding.bin_counts, strict=True))
             if count > 1 or name != LABEL
             for level in range(count)
         ]
@@ -283,9 +249,9 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
     trust: ClassVar[Trust] = "central"
     options: ClassVar[type[CentralOptions]]
 
-    def systems(self, unit: Unit) -> tuple[str, ...]:
+    def systems(self, options: CentralOptions) -> tuple[str, ...]:
         """See `Method`."""
-        return tuple(f"icl-{name}" for name in unit.chosen(self.options).shot_selection)
+        return tuple(f"icl-{name}" for name in options.shot_selection)
 
     def default_options(
         self, contract: Contract, stated: Mapping[str, Any], epsilon: float
@@ -293,11 +259,11 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
         """Prototypes of each label in turn demonstrate."""
         return {"shot_selection": SHOWN}
 
-    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
+    def form(self, contract: Contract, point: Point[Any]) -> RowForm:
         """See `TabularMethod`."""
         return central_form(contract)
 
-    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
+    def bins(self, table: Table, contract: Contract) -> np.ndarray:
         """See `TabularMethod`."""
         return row_bins(table, contract)
 
@@ -380,26 +346,21 @@ def contexts(
         places = (
             np.sort(chance.choice(count, most, replace=False)) if count > most else np.arange(count)
         )
-        chosen[cell] = Pool(pool.codes[places], pool.encoding)
+        chosen[cell] = Pool(pool.codes[places], pool.form)
     return chosen
 
 
 def answered_rows(
-    model: TabularModel,
-    method: RowMethod[Any],
-    released: Released[Any],
-    queries: QueryTable,
-    contract: Contract,
-    unit: Unit,
-    draws: Draws,
+    model: TabularModel, shown: Mapping[Cell, Pool], asked: np.ndarray, contract: Contract
 ) -> Iterator[tuple[Cell, np.ndarray]]:
-    """By cell the log-probability of every answer to every query: shape (queries, answers)."""
-    asked = method.bins(queries, contract, unit, Cell(method.source))
-    for cell, pool in contexts(method, released, contract, unit, draws).items():
-        features = method.form(
-            contract, unit, method.released_by(cell, released.draws or released.rows)
-        ).features
-        yield cell, _ask(model, pool.encoding.decode(pool.codes), asked, features, contract)
+    """By cell the log-probability of every answer to every query: shape (queries, answers).
+
+    Args:
+        shown: of each cell the rows in context.
+        asked: bins of the queries, shape (queries, columns).
+    """
+    for cell, pool in shown.items():
+        yield cell, _ask(model, pool.bins, asked, pool.form.features, contract)
 
 
 def in_words(
@@ -433,8 +394,8 @@ def check_model(
     Raises:
         ModelError: the model does not answer, or lets one query move the answer to another.
     """
-    form = method.form(contract, unit, next(iter(method.releases(contract, unit))))
-    counts = np.array([*(one.count for one in form.features), contract.target.count])
+    form = method.form(contract, next(iter(points(method, unit).values())))
+    counts = np.array([*(column.count for column in form.features), contract.target.count])
     rows = np.arange(_ROWS_OF_EACH_ANSWER * counts[-1])[:, np.newaxis]
     bins = (rows + rows // counts[-1] * np.arange(len(counts))[::-1]) % counts
 
@@ -460,14 +421,17 @@ def _ask(
     contract: Contract,
 ) -> np.ndarray:
     """Of bins, shape (rows, columns), label last; that of the queries is not looked at."""
-    categorical = [place for place, one in enumerate(features) if one.categories]
+    categorical = [place for place, column in enumerate(features) if column.categories]
     context = LabelledRows(_values(rows, features), rows[:, -1].astype(np.int64), categorical)
     return model.log_probabilities(context, _values(asked, features), contract.target.count)
 
 
 def _values(bins: np.ndarray, features: Sequence[Meaning]) -> np.ndarray:
     missing = np.array(
-        [one.count - 1 if one.nullable and not one.categories else UNKNOWN for one in features]
+        [
+            column.count - 1 if column.nullable and not column.categories else UNKNOWN
+            for column in features
+        ]
     )
     codes = bins[:, :-1].astype(np.int64)
     return np.where((codes == missing) | (codes == UNKNOWN), np.nan, codes)

@@ -45,7 +45,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.data.central.exact_counts import row_bins, row_encoding, variation_of_noise
 from dpicl.data.reading.split import contributing_rows
 from dpicl.ground.errors import ParameterError
@@ -54,7 +54,7 @@ from dpicl.ground.types import MADE_ROWS, PrivateTable, ReleasedRows
 from dpicl.mechanisms.keyed_subsets import identities, keyed_subsets, record_marks
 from dpicl.mechanisms.noisy_count import exact_epsilon, noisy_counts
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.methods.base import CellCost, epsilon_of, for_neighbours, for_unit
+from dpicl.methods.base import CellCost, for_neighbours, for_unit
 from dpicl.methods.options import PateOptions
 from dpicl.methods.row_method import CentralRows
 
@@ -112,7 +112,7 @@ class TabPate(CentralRows[Labelled]):
     source = "votes"
     draw_stage, derive_stage = "vote", "label"
 
-    def refuse(self, contract: Contract, unit: Unit) -> None:
+    def refuse(self, contract: Contract, point: Point[PateOptions]) -> None:
         """Where nothing is predicted there is nothing to vote on."""
         if contract.target.count == 1:
             raise ParameterError(
@@ -121,11 +121,11 @@ class TabPate(CentralRows[Labelled]):
                 f"one to vote on: {contract.name} predicts nothing; mst_tabicl takes it",
             )
 
-    def sizes(self, contract: Contract, unit: Unit, cell: Cell) -> Sizes:
+    def sizes(self, contract: Contract, point: Point[PateOptions]) -> Sizes:
         """By options, epsilon and what the contract says of its rows."""
         person = contract.privacy.person
         units = (contract.population or USUAL_ROWS) // (person.max_rows if person else 1)
-        return Sizes.of(unit.chosen(PateOptions), epsilon_of(cell), units)
+        return Sizes.of(point.options, point.epsilon, units)
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
         """None: on no table that was measured is it the most accurate, and `dpicl plan` takes
@@ -133,24 +133,21 @@ class TabPate(CentralRows[Labelled]):
         """
         return ()
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
-        """One per epsilon."""
-        return {
-            cell: CellCost(cost(contract, self.sizes(contract, unit, cell)))
-            for cell in (Cell("votes", one) for one in unit.epsilons)
-        }
+    def cost(self, contract: Contract, point: Point[PateOptions]) -> CellCost:
+        """Of votes, and of counts where there are some."""
+        return CellCost(cost(contract, self.sizes(contract, point)))
 
-    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    def identity(self, contract: Contract, point: Point[PateOptions]) -> dict[str, object]:
         """Options, with the numbers that they lead to."""
-        sizes = self.sizes(contract, unit, cell)
-        return unit.chosen(PateOptions).model_dump(mode="json") | {
+        sizes = self.sizes(contract, point)
+        return point.options.model_dump(mode="json") | {
             "teachers": sizes.teachers,
             "labelled": sizes.queries,
         }
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
+    def statement(self, contract: Contract, point: Point[PateOptions], cost: CellCost) -> str:
         """See `Method`."""
-        sizes = self.sizes(contract, unit, cell)
+        sizes = self.sizes(contract, point)
         return (
             f"The votes of {sizes.teachers} teachers on {sizes.queries} queries are "
             f"{cost.nominal.epsilon:.4g}-DP; rows with labels by these "
@@ -158,10 +155,10 @@ class TabPate(CentralRows[Labelled]):
         )
 
     def column_errors(
-        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+        self, contract: Contract, point: Point[PateOptions], rows: int
     ) -> Mapping[str, float]:
         """See `TabularMethod`: of counted columns' bins."""
-        sizes, bins = self.sizes(contract, unit, cell), row_encoding(contract).sizes
+        sizes, bins = self.sizes(contract, point), row_encoding(contract).sizes
         if not sizes.counts_columns:
             return {}
         each = PureBudget(sizes.columns_epsilon).times(Fraction(1, len(contract.features)))
@@ -177,20 +174,20 @@ class TabPate(CentralRows[Labelled]):
         self,
         train: PrivateTable,
         contract: Contract,
-        unit: Unit,
+        point: Point[PateOptions],
         draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
-    ) -> dict[Cell, Labelled]:
+        marks: np.ndarray | None = None,
+    ) -> Labelled:
         """Steps 0 to 3."""
-        rows = contributing_rows(train, contract, draws)
-        person = contract.privacy.person
-        persons = None if person is None else train.numbers(person.id_column)[rows]
-        codes, bins = row_bins(train, contract)[rows], row_encoding(contract).sizes
-        return {
-            cell: labelled(codes, persons, bins, self.sizes(contract, unit, cell), draws, cell.key)
-            for cell in cells
-        }
+
+        def entering() -> tuple[np.ndarray, np.ndarray | None]:
+            rows, person = contributing_rows(train, contract, draws), contract.privacy.person
+            persons = None if person is None else train.numbers(person.id_column)[rows]
+            return row_bins(train, contract)[rows], persons
+
+        codes, persons = train.once("rows", entering)
+        bins = row_encoding(contract).sizes
+        return labelled(codes, persons, bins, self.sizes(contract, point), draws, point.key)
 
     def encode(self, drawn: Labelled) -> bytes:
         """See `TabularMethod`."""
@@ -198,7 +195,7 @@ class TabPate(CentralRows[Labelled]):
             {"queries": drawn.queries.tolist(), "votes": drawn.votes.tolist()}
         ).encode()
 
-    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Labelled:
+    def decode(self, content: bytes, contract: Contract, point: Point[PateOptions]) -> Labelled:
         """See `TabularMethod`."""
         stored = json.loads(content)
         return Labelled(
@@ -209,13 +206,12 @@ class TabPate(CentralRows[Labelled]):
         self,
         drawn: Labelled,
         contract: Contract,
-        unit: Unit,
-        cell: Cell,
+        point: Point[PateOptions],
         draws: Draws,
         count: int | None = None,
     ) -> ReleasedRows:
         """Step 4's rows to draw from."""
-        chance = draws.public("rows", cell.key).generator()
+        chance = draws.public("rows", point.key).generator()
         return ReleasedRows(
             labelled_rows(drawn.queries, drawn.votes, count or MADE_ROWS, chance).astype(np.uint8)
         )

@@ -25,12 +25,12 @@ sent as they are; every (epsilon, seed) is a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.data.central.evolution import (
     DistinctRows,
     Histogram,
@@ -45,7 +45,7 @@ from dpicl.data.reading.split import contributing_rows
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.methods.base import CellCost, epsilon_of, for_unit
+from dpicl.methods.base import CellCost, for_unit
 from dpicl.methods.options import TabPeOptions
 from dpicl.methods.row_method import CentralRows
 
@@ -65,18 +65,15 @@ class TabPe(CentralRows[Votes]):
     source = "votes"
     draw_stage, derive_stage = "evolve", "reconstruct"
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
-        """One per epsilon."""
-        return {
-            Cell(self.source, one): CellCost(for_unit(PureBudget.of(one).guarantee(), contract))
-            for one in unit.epsilons
-        }
+    def cost(self, contract: Contract, point: Point[TabPeOptions]) -> CellCost:
+        """Of all votes together."""
+        return CellCost(for_unit(PureBudget.of(point.epsilon).guarantee(), contract))
 
-    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    def identity(self, contract: Contract, point: Point[TabPeOptions]) -> dict[str, object]:
         """See `Method`."""
-        return unit.chosen(self.options).model_dump(mode="json")
+        return point.options.model_dump(mode="json")
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
+    def statement(self, contract: Contract, point: Point[TabPeOptions], cost: CellCost) -> str:
         """See `Method`."""
         return (
             f"All released votes together are {cost.nominal.epsilon:.4g}-DP; rows drawn by them "
@@ -85,68 +82,63 @@ class TabPe(CentralRows[Votes]):
         )
 
     def column_errors(
-        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+        self, contract: Contract, point: Point[TabPeOptions], rows: int
     ) -> Mapping[str, float]:
         """See `TabularMethod`: of every column's bins."""
-        return dict(
-            zip(
-                contract.features,
-                expected_errors(Space.of(contract), epsilon_of(cell), rows),
-                strict=True,
-            )
-        )
+        errors = expected_errors(Space.of(contract), point.epsilon, rows)
+        return dict(zip(contract.features, errors, strict=True))
 
     def draw(
         self,
         train: PrivateTable,
         contract: Contract,
-        unit: Unit,
+        point: Point[TabPeOptions],
         draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
-    ) -> dict[Cell, Votes]:
+        marks: np.ndarray | None = None,
+    ) -> Votes:
         """Steps 0 to 2."""
-        voters = DistinctRows.of(
-            PrivateCodes(row_bins(train, contract)[contributing_rows(train, contract, draws)])
-        )
-        return {cell: self._evolved(voters, contract, cell, draws) for cell in cells}
+
+        def voters() -> DistinctRows:
+            rows = contributing_rows(train, contract, draws)
+            return DistinctRows.of(PrivateCodes(row_bins(train, contract)[rows]))
+
+        return self._evolved(train.once("voters", voters), contract, point, draws)
 
     def encode(self, drawn: Votes) -> bytes:
         """See `TabularMethod`."""
         histograms = [
             {
-                "columns": list(one.columns),
-                "candidates": one.candidates.tolist(),
-                "votes": one.votes.tolist(),
-                "scale": one.scale,
+                "columns": list(histogram.columns),
+                "candidates": histogram.candidates.tolist(),
+                "votes": histogram.votes.tolist(),
+                "scale": histogram.scale,
             }
-            for one in drawn
+            for histogram in drawn
         ]
         return json.dumps(histograms, allow_nan=False).encode()
 
-    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Votes:
+    def decode(self, content: bytes, contract: Contract, point: Point[TabPeOptions]) -> Votes:
         """See `TabularMethod`."""
         return [
             Histogram(
-                tuple(one["columns"]),
-                np.array(one["candidates"]),
-                np.array(one["votes"]),
-                one["scale"],
+                tuple(stored["columns"]),
+                np.array(stored["candidates"]),
+                np.array(stored["votes"]),
+                stored["scale"],
             )
-            for one in json.loads(content)
+            for stored in json.loads(content)
         ]
 
     def rows(
         self,
         drawn: Votes,
         contract: Contract,
-        unit: Unit,
-        cell: Cell,
+        point: Point[TabPeOptions],
         draws: Draws,
         count: int | None = None,
     ) -> ReleasedRows:
         """Step 3."""
-        chance = draws.public("rows", cell.key).generator()
+        chance = draws.public("rows", point.key).generator()
         return ReleasedRows(voted_rows(drawn, count or MADE_ROWS, chance).astype(np.uint8))
 
     def row_count(self, drawn: Votes) -> float:
@@ -158,21 +150,26 @@ class TabPe(CentralRows[Votes]):
         truth: PrivateCodes,
         row_count: int,
         contract: Contract,
-        unit: Unit,
-        cell: Cell,
+        point: Point[TabPeOptions],
         draws: Draws,
     ) -> Votes:
         """Steps 1 and 2."""
         return self._evolved(
-            DistinctRows.of(truth).scaled(row_count / len(truth.codes)), contract, cell, draws
+            DistinctRows.of(truth).scaled(row_count / len(truth.codes)), contract, point, draws
         )
 
-    def _evolved(self, voters: DistinctRows, contract: Contract, cell: Cell, draws: Draws) -> Votes:
+    def _evolved(
+        self,
+        voters: DistinctRows,
+        contract: Contract,
+        point: Point[TabPeOptions],
+        draws: Draws,
+    ) -> Votes:
         """Steps 1 and 2: the only draw of noise."""
-        noise, chance = (
-            draws.secret("votes", cell.key),
-            draws.public("candidates", cell.key).generator(),
-        )
         return evolve(
-            voters, Space.of(contract), epsilon=epsilon_of(cell), stream=noise, chance=chance
+            voters,
+            Space.of(contract),
+            epsilon=point.epsilon,
+            stream=draws.secret("votes", point.key),
+            chance=draws.public("candidates", point.key).generator(),
         )

@@ -43,7 +43,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.values import RowForm
 from dpicl.ground.errors import PrivacyError, RunError
 from dpicl.ground.randomness import Draws, Stream
@@ -81,7 +81,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     draw_stage: ClassVar[str]
     """What the stage is called that draws: the task's name on the orchestrator's pages."""
     derive_stage: ClassVar[str | None] = None
-    """What the stage is called in which `derive` makes rows; None of methods whose draws
+    """What the stage is called in which `rows` makes rows; None of methods whose draws
     demonstrate as they are, and have no `rows`.
     """
 
@@ -93,13 +93,8 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         return tabular_answers
 
     def prepare(
-        self,
-        train: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, np.ndarray]:
+        self, train: PrivateTable, contract: Contract, point: Point[Any], draws: Draws
+    ) -> np.ndarray:
         """Private marks of rows, shape (rows,), that `draw` gets again; charged before."""
         raise NotImplementedError
 
@@ -108,35 +103,24 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         self,
         train: PrivateTable,
         contract: Contract,
-        unit: Unit,
+        point: Point[Any],
         draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
-    ) -> dict[Cell, Drawn]:
-        """These releases: the only step that sees rows, in memory and charged before; `prepared` is
-        what `prepare` gave.
+        marks: np.ndarray | None = None,
+    ) -> Drawn:
+        """One release: the only step that sees rows, in memory and charged before; `marks` are what
+        `prepare` gave. What releases that are drawn together share is made by `train.once`.
         """
 
     def count(
-        self,
-        batch: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, Arrays]:
+        self, batch: PrivateTable, contract: Contract, point: Point[Any], draws: Draws
+    ) -> Arrays:
         """What `merge` needs of one batch of a table; private."""
         raise NotImplementedError
 
     def merge(
-        self,
-        batches: Sequence[Mapping[Cell, Arrays]],
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-    ) -> dict[Cell, Drawn]:
-        """These releases from all batches of a table, in order; draws the noise."""
+        self, batches: Sequence[Arrays], contract: Contract, point: Point[Any], draws: Draws
+    ) -> Drawn:
+        """One release from all batches of a table, in order; draws the noise."""
         raise NotImplementedError
 
     def collection_options(self, contract: Contract, options: Any, words: Mapping[str, Any]) -> Any:
@@ -146,10 +130,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """
         raise NotImplementedError
 
-    def collections(
-        self, contract: Contract, unit: Unit, sending_epsilon: float | None
-    ) -> dict[Cell, Collection]:
-        """What clients were asked whose reports stand in the place of each release. Raises
+    def collection(
+        self, contract: Contract, point: Point[Any], sending_epsilon: float | None
+    ) -> Collection:
+        """What clients were asked whose reports stand in the place of a release. Raises
         ParameterError: no client answers so.
         """
         raise NotImplementedError
@@ -166,7 +150,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
             ("form", cls.derive_stage is not None, "derive_stage"),
             ("baselines", cls.baselines_read != "none", "baselines_read"),
             ("count", cls.merge is not TabularMethod.merge, "merge"),
-            ("collections", cls.takes_reports, "takes_reports"),
+            ("collection", cls.takes_reports, "takes_reports"),
             ("collection_options", cls.takes_reports, "takes_reports"),
             *([("series", True, "makes_series")] if cls.makes_series else []),
         )
@@ -176,7 +160,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """Whether tables that do not fit into memory are counted batch by batch."""
         return type(self).merge is not TabularMethod.merge
 
-    def series(self, contract: Contract, unit: Unit, cell: Cell) -> CountedHorizon[Any, Drawn]:
+    def series(self, contract: Contract, point: Point[Any]) -> CountedHorizon[Any, Drawn]:
         """The horizon that a contract states, of methods that count it. Raises DpiclError: it has
         no such horizon, or the options say otherwise.
         """
@@ -189,7 +173,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         return (({}, 4),)
 
     def column_errors(
-        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+        self, contract: Contract, point: Point[Any], rows: int
     ) -> Mapping[str, float]:
         """What noise alone does to each column of a release from so many rows, about: a share, of
         all rows or of a column's bounds. From public facts, in no time; nothing where it is not
@@ -202,15 +186,14 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """One release as it is published: JSON, or an array as `numpy.save` writes it."""
 
     @abstractmethod
-    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Drawn:
+    def decode(self, content: bytes, contract: Contract, point: Point[Any]) -> Drawn:
         """A release from its published bytes."""
 
     def rows(
         self,
         drawn: Drawn,
         contract: Contract,
-        unit: Unit,
-        cell: Cell,
+        point: Point[Any],
         draws: Draws,
         count: int | None = None,
     ) -> ReleasedRows:
@@ -219,11 +202,11 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """
         raise NotImplementedError
 
-    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
+    def form(self, contract: Contract, point: Point[Any]) -> RowForm:
         """What the codes of these rows stand for."""
         raise NotImplementedError
 
-    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
+    def bins(self, table: Table, contract: Contract) -> np.ndarray:
         """A table's rows as released ones are once these are decoded: shape (rows, columns), the
         label last.
         """
@@ -248,20 +231,13 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         truth: PrivateCodes,
         row_count: int,
         contract: Contract,
-        unit: Unit,
-        cell: Cell,
+        point: Point[Any],
         draws: Draws,
     ) -> Drawn:
-        """A release of this cell of made-up rows with codes of shape (rows, answers), that stand
+        """A release of made-up rows with codes of shape (rows, answers), that stand
         for `row_count` rows.
         """
         raise NotImplementedError
-
-    def derive(
-        self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, ReleasedRows]:
-        """Rows of every release."""
-        return {cell: self.rows(one, contract, unit, cell, draws) for cell, one in drawn.items()}
 
     @abstractmethod
     def examples(
@@ -324,7 +300,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         these, and is called only for baselines that need them, never of a table that has a budget
         or protects persons. Raises PrivacyError: they are not fitted here.
         """
-        if not self.fits_baselines(contract, unit):
+        if not (unit.baselines and self.fits_baselines(contract)):
             raise PrivacyError(
                 self.without_baselines(contract)
                 or f"{contract.name}: there are no baselines of {self.title} to fit"
@@ -337,20 +313,6 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     ) -> list[dict[str, Any]]:
         """What was released, as a table for people; its keys are columns."""
         return []
-
-    def in_memory(
-        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws
-    ) -> Released[Drawn]:
-        """All releases of a unit, and the rows derived from them; nothing is charged.
-        Raises PrivacyError: the method refuses the contract, or it is not a benchmark's.
-        """
-        self.check_free(contract, unit)
-        cells = list(self.releases(contract, unit))
-        prepared = self.prepare(train, contract, unit, draws, cells) if self.prepare_stage else {}
-        drawn = self.draw(train, contract, unit, draws, cells, prepared)
-        return Released(
-            drawn, self.derive(drawn, contract, unit, draws) if self.derive_stage else {}
-        )
 
 
 MECHANISM, VERSION = "evaluation", 1

@@ -1,26 +1,22 @@
-"""What methods on private texts have in common: a language model reads them.
+"""What methods on private texts have in common: a language model reads them; and secrets, tokens
+and votes that last as long as their process.
 
 Guarantee   none spent: this is about programs, not about rows.
-
-Secrets, tokens and votes of methods that read texts, which last as long as their process.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import TextContract
 from dpicl.ground.randomness import Draws, Stream, system_stream
 from dpicl.ground.types import PrivateTable, QueryTable
-from dpicl.methods.base import CellCost, Data, Method
-
-if TYPE_CHECKING:
-    from dpicl.models.embedding import Embedder
+from dpicl.methods.base import Data, Method
 
 Releases = Mapping[Cell, Any]
 """Releases of a method by cell."""
@@ -46,27 +42,23 @@ class TextMethod(Method, abstract=True):
     stated = (("votes_on_tokens", bool, "True or False"),)
     kind = "TextMethod"
 
-    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, CellCost]:
-        """Every cell is a release."""
-        return self.releases(contract, unit)
-
     @abstractmethod
     def sizes(self, contract: TextContract) -> object | None:
         """What the contract states for this method; None where it is not meant for it."""
 
-    def embeds(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
+    def embeds(self, contract: TextContract, point: Point[Any]) -> bool:
         """Whether an embedder places what rows led to, so that another one makes another
         release.
         """
         return False
 
-    def calibrates(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
+    def calibrates(self, contract: TextContract, point: Point[Any]) -> bool:
         """Whether the model that reads rows is asked about texts without content too."""
         return False
 
     @abstractmethod
-    def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
-        """The noise of a cell in a few words, for people: the mechanism's amount."""
+    def noise(self, contract: TextContract, point: Point[Any]) -> str:
+        """The noise of a release in a few words, for people: the mechanism's amount."""
 
     @abstractmethod
     def encode(self, drawn: Any) -> Any:
@@ -101,21 +93,6 @@ class TextMethod(Method, abstract=True):
         return {}
 
     @abstractmethod
-    def in_memory(
-        self,
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
-        model: Any,
-        embedder: Embedder | None,
-    ) -> tuple[Releases, Releases]:
-        """All releases, and the same written without private rows; nothing is charged, and nothing
-        outlives this process. Raises PrivacyError: the method refuses the contract, or it is not a
-        benchmark's.
-        """
-
-    @abstractmethod
     def prompts(
         self,
         released: Releases,
@@ -141,9 +118,9 @@ class TextMethod(Method, abstract=True):
 class Secrets(Protocol):
     """Secret randomness of a release."""
 
-    def stream(self, cell: Cell, name: str) -> Stream:
-        """For one purpose of one cell: the same whenever it is taken up again, so that nothing is
-        drawn twice.
+    def stream(self, key: str, name: str) -> Stream:
+        """For one purpose of one release, by the key of its point: the same whenever it is taken up
+        again, so that nothing is drawn twice.
         """
         ...
 
@@ -153,11 +130,11 @@ class StoredVotes(Protocol):
     first stands.
     """
 
-    def read(self, cell: Cell, name: str) -> bytes | None:
-        """What is stored for a cell under this name."""
+    def read(self, key: str, name: str) -> bytes | None:
+        """What is stored for a release under this name."""
         ...
 
-    def write(self, cell: Cell, name: str, content: bytes) -> None:
+    def write(self, key: str, name: str, content: bytes) -> None:
         """Store it, unless there is something already."""
         ...
 
@@ -167,23 +144,23 @@ class Memory:
 
     def __init__(self, draws: Draws) -> None:
         self._draws = draws
-        self._kept: dict[tuple[Cell, int | str], Any] = {}
-        self._keys: dict[tuple[Cell, str], bytes] = {}
+        self._kept: dict[tuple[str, int | str], Any] = {}
+        self._keys: dict[tuple[str, str], bytes] = {}
 
-    def read(self, cell: Cell, place: int | str) -> Any:
+    def read(self, key: str, place: int | str) -> Any:
         """What was kept of a step, or under a name."""
-        return self._kept.get((cell, place))
+        return self._kept.get((key, place))
 
-    def keep(self, cell: Cell, place: int | str, content: Any) -> Any:
+    def keep(self, key: str, place: int | str, content: Any) -> Any:
         """Of two that keep the same the first stands, and is given."""
-        return self._kept.setdefault((cell, place), content)
+        return self._kept.setdefault((key, place), content)
 
     write = keep
 
-    def stream(self, cell: Cell, name: str) -> Stream:
+    def stream(self, key: str, name: str) -> Stream:
         """See `Secrets`."""
         if self._draws.simulated:
-            return self._draws.public("journal", f"{cell.key},{name}")
+            return self._draws.public("journal", f"{key},{name}")
         return Stream(
-            self._keys.setdefault((cell, name), system_stream().bytes(32)), simulated=False
+            self._keys.setdefault((key, name), system_stream().bytes(32)), simulated=False
         )

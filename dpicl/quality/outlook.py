@@ -30,7 +30,8 @@ from dpicl.contract.pipeline import parse_epsilon
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.processes import fork_server
 from dpicl.methods import METHODS, tabular
-from dpicl.methods.base import Trust, epsilon_of
+from dpicl.methods.base import Trust
+from dpicl.methods.grid import points
 from dpicl.methods.published import published_rows
 from dpicl.quality.simulate import Candidate, Trial, candidates, trial
 from dpicl.quality.worth import Marginal, Quality, ReleasePoint, Score
@@ -289,13 +290,12 @@ def _outlooks(
 ) -> Iterator[Outlook]:
     """Of every way and epsilon, from all populations of one signal."""
     for place, way in enumerate(ways):
-        unit = way.unit(contract, epsilons)
+        method = tabular(way.method)
         releases = {
-            epsilon_of(cell): (cell, cost.charged.epsilon)
-            for cell, cost in METHODS[way.method].releases(contract, unit).items()
+            point.epsilon: point for point in points(method, way.unit(contract, epsilons)).values()
         }
         for epsilon in epsilons:
-            cell, charged = releases[epsilon]
+            point = releases[epsilon]
             outcomes = [trial.outcomes[place, epsilon] for trial in trials]
             losses = [
                 trial.truth.auc - outcome.quality.auc
@@ -312,10 +312,10 @@ def _outlooks(
                 for names in outcomes[0].errors
             ]
             quality = Quality(
-                ReleasePoint(contract, unit, cell),
+                ReleasePoint(contract, method, point),
                 columns=tuple(error for error in marginals if len(error.columns) == 1),
                 pairs=tuple(error for error in marginals if len(error.columns) == 2),
                 scores=scores,
                 signal=signal,
             )
-            yield Outlook(way, quality, charged)
+            yield Outlook(way, quality, method.cost(contract, point).charged.epsilon)

@@ -131,7 +131,7 @@ class Replicates:
 
     def _released(self, population: np.ndarray, draws: Draws) -> tuple[np.ndarray, Modelled]:
         """Rows that stand for all rows, and what a release of them is made into."""
-        chance = draws.public("quality-rows", self.point.cell.key).generator()
+        chance = draws.public("quality-rows", self.point.asked.key).generator()
         table = population[chance.permutation(len(population))[: min(self.rows, len(population))]]
         truth = PrivateCodes(self.point.encoding.encode(table))
         drawn = self.point.method.replicate(
@@ -172,7 +172,7 @@ class Replicates:
         for number in range(count):
             draws = self._draws(number, "scores")
             chance, made_up = (
-                draws.public("quality-signal", self.point.cell.key).generator(),
+                draws.public("quality-signal", self.point.asked.key).generator(),
                 self.model.bins.copy(),
             )
             shuffled = np.flatnonzero(chance.random(len(made_up)) >= (number + 1) / count)

@@ -209,7 +209,7 @@ def aucs_by_period(
     test, encoding = point.bins(public), point.encoding
     names, draws = (
         point.contract.releases.calendar.periods,
-        draws_for(point.contract, point.unit.seed),
+        draws_for(point.contract, point.asked.seed),
     )
 
     def tested(first: int, last: int) -> tuple[float, float | None]:

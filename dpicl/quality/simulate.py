@@ -41,7 +41,7 @@ from scipy.special import expit, ndtri, softmax
 from threadpoolctl import threadpool_limits
 
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point, Unit
 from dpicl.data.central.exact_counts import row_encoding
 from dpicl.data.reading.encode import LocalEncoding, encode_queries
 from dpicl.data.reading.parse import typed_table
@@ -50,8 +50,8 @@ from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroups, Table
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.base import epsilon_of
 from dpicl.methods.baselines import local_design
+from dpicl.methods.grid import draw, points, prepare
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.quality.measures import (
     AnswerQuality,
@@ -148,10 +148,11 @@ def candidates(
         if isinstance(method, TabularMethod):
             for options, shots in method.alternatives(contract):
                 candidate = Candidate(name, options, shots)
-                unit = candidate.unit(contract, epsilons)
+                asked = points(method, candidate.unit(contract, epsilons)).values()
                 try:
-                    method.refuse(contract, unit)
-                    method.releases(contract, unit)
+                    for point in asked:
+                        method.refuse(contract, point)
+                        method.cost(contract, point)
                 except DpiclError as error:
                     refused[name] = str(error)
                 else:
@@ -223,11 +224,12 @@ def measure(
     outcomes: dict[tuple[int, float], Outcome] = {}
     for place, way in enumerate(ways):
         method, unit = tabular(way.method), way.unit(contract, epsilons)
-        for cell, drawn, draws in _drawn(method, contract, unit, train, number):
+        draws = Draws(number, contract.name, simulated=True)
+        for point, drawn in _drawn(method, contract, unit, train, draws):
             quality = None
             if method.derive_stage:
-                released = method.rows(drawn, contract, unit, cell, draws).codes
-                form = method.form(contract, unit, cell)
+                released = method.rows(drawn, contract, point, draws).codes
+                form = method.form(contract, point)
                 (test, shares), encoding = coded(form), form.encoding
                 if made.truth is not None:
                     quality = fitted_quality(released, test, encoding)
@@ -242,11 +244,11 @@ def measure(
                     truth = made.codes[made.rows :, -1].astype(np.int64)
                     quality = voting_quality(drawn, fresh, truth, contract)
                 without_noise = way.unit(contract, (math.inf,))
-                ((_, exact, _),) = _drawn(method, contract, without_noise, train, number)
+                ((_, exact),) = _drawn(method, contract, without_noise, train, draws)
                 errors = _moved(drawn, exact, contract)
             else:
                 continue
-            outcomes[place, epsilon_of(cell)] = Outcome(quality, errors)
+            outcomes[place, point.epsilon] = Outcome(quality, errors)
     return Trial(made.truth, outcomes)
 
 
@@ -259,16 +261,13 @@ def _shares(codes: np.ndarray, encoding: LocalEncoding) -> dict[Columns, np.ndar
 
 
 def _drawn(
-    method: TabularMethod[Any], contract: Contract, unit: Unit, train: PrivateTable, number: int
-) -> Iterator[tuple[Cell, Any, Draws]]:
+    method: TabularMethod[Any], contract: Contract, unit: Unit, train: PrivateTable, draws: Draws
+) -> Iterator[tuple[Point[Any], Any]]:
     """Every release of a unit."""
-    draws, cells = (
-        Draws(number, contract.name, simulated=True),
-        list(method.releases(contract, unit)),
-    )
-    prepared = method.prepare(train, contract, unit, draws, cells) if method.prepare_stage else {}
-    for cell, drawn in method.draw(train, contract, unit, draws, cells, prepared).items():
-        yield cell, drawn, draws
+    asked = points(method, unit)
+    marks = prepare(method, train, contract, asked, draws)
+    for cell, drawn in draw(method, train, contract, asked, draws, marks).items():
+        yield asked[cell], drawn
 
 
 def _moved(

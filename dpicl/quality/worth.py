@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl.contract.models import Contract
 from dpicl.contract.payment import UNPAID_TRUTH
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point, Unit
 from dpicl.ground.errors import ParameterError, PrivacyError
-from dpicl.methods import METHODS, tabular
+from dpicl.methods import METHODS
+from dpicl.methods.grid import points
 from dpicl.methods.tabular_method import TabularMethod
 
 if TYPE_CHECKING:
@@ -62,21 +63,16 @@ _WORST = 3
 
 @dataclass(frozen=True)
 class ReleasePoint:
-    """One release by its public facts: a contract, and a cell of a unit's method."""
+    """One release by its public facts: a contract, a method, and what it is asked for."""
 
     contract: Contract
-    unit: Unit
-    cell: Cell
+    method: TabularMethod[Any]
+    asked: Point[Any]
 
     @property
-    def place(self) -> tuple[Contract, Unit, Cell]:
+    def place(self) -> tuple[Contract, Point[Any]]:
         """What most functions of a method take."""
-        return self.contract, self.unit, self.cell
-
-    @property
-    def method(self) -> TabularMethod[Any]:
-        """Of the unit."""
-        return tabular(self.unit.method)
+        return self.contract, self.asked
 
     @property
     def encoding(self) -> LocalEncoding:
@@ -85,7 +81,7 @@ class ReleasePoint:
 
     def bins(self, table: Table) -> np.ndarray:
         """A table's rows as released ones are once these are decoded: shape (rows, columns)."""
-        return self.method.bins(table, *self.place)
+        return self.method.bins(table, self.contract)
 
     def noise(self, rows: int | None) -> Mapping[str, float]:
         """Equation (1) at this number of rows; nothing where it is not known beforehand."""
@@ -93,11 +89,7 @@ class ReleasePoint:
 
     def at(self, epsilon: float) -> ReleasePoint:
         """The same at another epsilon."""
-        return ReleasePoint(
-            self.contract,
-            replace(self.unit, epsilons=(epsilon,)),
-            replace(self.cell, epsilon=epsilon),
-        )
+        return replace(self, asked=replace(self.asked, epsilon=epsilon))
 
 
 @dataclass(frozen=True)
@@ -191,7 +183,7 @@ class Quality:
     @property
     def epsilon(self) -> float:
         """Of the release, in nats."""
-        return self.point.cell.epsilon or 0.0
+        return self.point.asked.epsilon
 
     @property
     def noise_share(self) -> float:
@@ -399,10 +391,12 @@ def noisy_releases(contract: Contract, unit: Unit, rows: int | None = None) -> I
     Raises:
         DpiclError: a release has no price.
     """
-    if isinstance(METHODS[unit.method], TabularMethod) and (rows or contract.population):
-        for cell in METHODS[unit.method].releases(contract, unit):
-            quality = quality_of(ReleasePoint(contract, unit, cell), rows=rows)
-            if quality.noise_share >= NOTABLE and cell.epsilon is not None:
+    method = METHODS[unit.method]
+    if isinstance(method, TabularMethod) and (rows or contract.population):
+        for asked in points(method, unit).values():
+            method.cost(contract, asked)
+            quality = quality_of(ReleasePoint(contract, method, asked), rows=rows)
+            if quality.noise_share >= NOTABLE:
                 yield quality
 
 

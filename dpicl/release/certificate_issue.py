@@ -18,6 +18,7 @@ import json
 import math
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -28,7 +29,7 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import TextContract
 from dpicl.data.reading.stability import steps_before
 from dpicl.ground.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
@@ -41,6 +42,7 @@ from dpicl.ledger.chain import true_content
 from dpicl.ledger.keys import plain
 from dpicl.methods import METHODS
 from dpicl.methods.base import Method, head_of_method
+from dpicl.methods.grid import points
 from dpicl.release import certificate
 from dpicl.release.certificate import (
     Accounting,
@@ -109,24 +111,35 @@ def certify(
                 return issued
         except CertificateError:  # of another key, or damaged: it is issued anew
             path.unlink(missing_ok=True)
+    point = points(METHODS[unit.method], unit)[cell]
     made = signed(
-        _statement(contract, unit, cell, release, part, artefact, facts.period, settings), settings
+        _statement(
+            contract,
+            METHODS[unit.method],
+            point,
+            _Charged(release, part, facts.period, artefact),
+            settings,
+        ),
+        settings,
     )
     publish(path, lambda file: file.write(made.to_json()), mode=PRIVATE_MODE)
     return Certificate.from_json(path.read_bytes())  # of several the first
 
 
+@dataclass(frozen=True)
+class _Charged:
+    """What was charged, and what of it is published for a period: of a horizon a part."""
+
+    release: Release
+    part: Release
+    period: str
+    artefact_sha256: str
+
+
 def _statement(
-    contract: Declared,
-    unit: Unit,
-    cell: Cell,
-    release: Release,
-    part: Release,
-    artefact: str,
-    period: str,
-    settings: Settings,
+    contract: Declared, method: Method, point: Point[Any], charged: _Charged, settings: Settings
 ) -> Certificate:
-    method, cost = METHODS[unit.method], METHODS[unit.method].releases(contract, unit)[cell]
+    cost, release, part = method.cost(contract, point), charged.release, charged.part
     records, charge = _records(release, settings)
     if part is not release:
         records += _records(part, settings)[0]
@@ -160,16 +173,16 @@ def _statement(
             nominal_parameters=_parameters(cost.nominal.epsilon, cost.nominal.delta)
             if amplified
             else None,
-            statement=method.statement(contract, unit, cell, cost),
+            statement=method.statement(contract, point, cost),
         ),
         model=certificate.TrustModel(
             model_name="Local" if method.trust == "local" else "Central",
             trust_model=trust(method),
             threat_model=THREAT,
             release_type=release_type(contract),
-            period=_periods(contract, period)
+            period=_periods(contract, charged.period)
             if part is release
-            else f"{period}, of {_periods(contract, period)}",
+            else f"{charged.period}, of {_periods(contract, charged.period)}",
         ),
         accounting=accounting,
         implementation=certificate.Implementation(
@@ -185,7 +198,7 @@ def _statement(
             | {name: version(name) for name in _PACKAGES},
         ),
         evidence=certificate.Evidence(
-            release_id=part.release_id, artefact_sha256=artefact, records=records
+            release_id=part.release_id, artefact_sha256=charged.artefact_sha256, records=records
         ),
         not_covered=not_covered(contract, head_of_method(method)),
     )

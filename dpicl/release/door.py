@@ -174,7 +174,7 @@ def with_account(planned: PlannedRelease, settings: Settings) -> PlannedRelease:
     release costs, and no more.
     """
     assert settings.given is not None
-    contract, unit = planned.contract, planned.unit
+    contract = planned.contract
     addresses = addresses_of(contract, settings)
     with open_ledger(settings) as ledger:
         accounts = {account.name: account for account in ledger.accounts()}
@@ -184,9 +184,9 @@ def with_account(planned: PlannedRelease, settings: Settings) -> PlannedRelease:
             own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
     changed: dict[str, Any] = {"account": own}
     if not settings.given.has_cap:
-        account, price = account_of(contract, unit.method), Spent.nothing()
-        for cost in METHODS[unit.method].releases(contract, unit).values():
-            price = price.plus(as_paid(cost.charged, account))
+        account = account_of(contract, planned.unit.method)
+        cost = METHODS[planned.unit.method].cost(contract, planned.point)
+        price = Spent.nothing().plus(as_paid(cost.charged, account))
         budget = contract.privacy.budget.model_copy(
             update={"epsilon": price.cost(account.delta_cap).epsilon}
         )

@@ -1,42 +1,31 @@
-"""One horizon of a contract: charged once, and its periods frozen, noted, drawn and published in
-order, each once.
+"""A table that grows, released period by period under one budget: its horizon is charged once, and
+its periods are frozen, noted, drawn and published in order, each once. Any window of them is free.
 
+    check     the cap before a row is read, and all rows before anything is charged
     charge    the horizon, once, with the price of all its periods
-    freeze    the rows of a period that is over: exact counts, written once (`frozen`)
+    freeze    the rows of a period that is over: exact counts, written once, durably
     note      the period's release in the ledger, at no cost, with the random name of its counts
     draw      noisy sums from what is frozen of all periods until then, never from the table
     publish   first wins, as of any release
-
-Guarantee   what the method's page says (`mst_series`, `gdp_series`), for all periods together, as
-            long as each is drawn once from one history: what is frozen decides.
-
-What a period of a series counted, frozen: written once, durably, before anything is drawn from
-it, and read back by whoever draws.
-
-Trust       Private: exact counts, and keyed hashes of who entered. Sealed with the installation's
-            key under its own horizon and period, for its owner only; gone once the horizon's last
-            period is published.
-Guarantee   none spent. Whatever became of the table, and however often a period is tried, its
-            release is drawn from these counts: the first that were written stand. Each has a random
-            name, which the ledger notes with the period's charge: others are refused from then on.
-
-    series/<horizon>/00031      of the state home: its name and that of the period before; counts,
-                                persons and their rows, one after another
-
-A backup holds none of it: a ledger that came back continues no horizon (`ledger.budget`).
-
-A table that grows, released night after night under one budget: what is missing is made in
-order, and any window of it is free.
-
-    check     the cap before a row is read, and all rows before anything is charged
-    make      charge the horizon, then freeze, note, draw and publish its periods (`horizon`)
     derive    a model or averages of the rows of a window, from published sums alone
 
 Killed anywhere, run twice or beside its twin, the same command goes on: a period that is frozen is
 read back, and one that is published is not drawn again. A run of a pipeline does the same in its
 stage `advance`.
 
-Guarantee   that of the method for all periods together; see `horizon`.
+Trust       Frozen counts are private: exact, with keyed hashes of who entered. They are sealed with
+            the installation's key under their own horizon and period, for its owner only, and gone
+            once the last period is published.
+Guarantee   what the method's page says (`mst_series`, `gdp_series`), for all periods together, as
+            long as each is drawn once from one history. Whatever became of the table, and however
+            often a period is tried, its release is drawn from the counts that were written first:
+            each has a random name, which the ledger notes with the period's charge, and others are
+            refused from then on.
+
+    series/<horizon>/00031      of the state home: its name and that of the period before; counts,
+                                persons and their rows, one after another
+
+A backup holds none of it: a ledger that came back continues no horizon (`ledger.budget`).
 """
 
 from __future__ import annotations
@@ -60,7 +49,7 @@ from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.reading.source import arrival_periods, has_arrivals
 from dpicl.data.reading.split import Entered, entering_rows
 from dpicl.ground.errors import LedgerRefusedError, ParameterError, PrivacyError, clean_errors
@@ -75,6 +64,7 @@ from dpicl.ledger.keys import keyed_hash
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import SURE, Arrays, CountedHorizon, Exact
+from dpicl.methods.grid import points
 from dpicl.release.names import ReleaseFacts, part_of
 from dpicl.release.one_release import (
     PublishedRelease,
@@ -150,7 +140,12 @@ class Horizon:
     @cached_property
     def series(self) -> CountedHorizon[Any, Any]:
         """Its counters."""
-        return tabular(self.unit.method).series(self.contract, self.unit, self.cell)
+        return tabular(self.unit.method).series(self.contract, self.point)
+
+    @property
+    def point(self) -> Point[Any]:
+        """What it is asked for besides its contract."""
+        return points(METHODS[self.unit.method], self.unit)[self.cell]
 
     @property
     def frozen(self) -> FrozenPeriods:

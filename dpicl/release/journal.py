@@ -1,25 +1,22 @@
-"""The journal of texts that are being written: a seed and one small file per token, of a release;
-the first of each stands.
+"""What is stored of a release while a model reads private texts for it, so that a killed worker
+goes on: tokens, clean votes, and in which queries each record took part.
 
-A killed worker goes on at the token that it lost, and twins of a release write one text together:
-all secret draws come from the release's own seed, so that a second draw is the same, but for
-rounding where texts of a block share a stream; it is never published beside the first. What is
-stored was selected under noise and is charged; journal and seed are deleted when the release is
+Tokens: a seed and one small file per token; the first of each stands. Twins of a release write one
+text together: all secret draws come from the release's own seed, so that a second draw is the same,
+but for rounding where texts of a block share a stream; it is never published beside the first. What
+is stored was selected under noise and is charged; journal and seed are deleted when the release is
 published. They belong to one state of the rows: where the rows have changed, another journal is
 begun, as the same randomness on two tables would compare them.
 
-private/journals/<release>/<version of the rows>    the journal, and clean votes, encrypted
+Uses: a record is here by a keyed mark. Which records there were is written at the first query, and
+one that came later takes no part: changed from query to query, a row would have uses anew. A
+query's takers are written before the model is asked for it, under a lock, so that of many who ask
+at once nobody counts what another is about to write; asked again, after a kill too, it has the same
+takers.
 
-In which queries of a session each record took part: private, written before an answer is drawn,
-and never shown.
-
-A record is here by a keyed mark. Which records there were is written at the first query, and one
-that came later takes no part: changed from query to query, a row would have uses anew. A query's
-takers stand before the model is asked for it, under a lock, so that of many who ask at once nobody
-counts what another is about to write; asked again, after a kill too, it has the same takers.
-
-State       private/journals/<release>/uses    members: their marks, sorted; <number>.bits: which of
-            them took part in a query
+State       private/journals/<release>/<version of the rows>    seed and tokens, and encrypted votes
+            private/journals/<release>/uses    members: marks of records, sorted; <number>.bits:
+            which of them took part in a query
 """
 
 from __future__ import annotations
@@ -35,7 +32,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dpicl.contract.pipeline import Cell
 from dpicl.ground.errors import LedgerError
 from dpicl.ground.files import PRIVATE_MODE, locked, publish
 from dpicl.ground.randomness import Draws, Stream, system_stream
@@ -53,59 +49,57 @@ LIFETIME_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True)
 class FileJournal:
-    """Tokens and secret draws by release; `names` has the release of every cell."""
+    """Tokens and secret draws by release; `names` has the release of every point's key."""
 
     settings: Settings
-    names: Mapping[Cell, str]
+    names: Mapping[str, str]
     draws: Draws
     rows: str
     """Keyed name of the state of the rows that are drawn from."""
-    _seeds: dict[Cell, bytes] = field(default_factory=dict, compare=False, repr=False)
-    """By cell, as they were read: there is a draw for every token of every text."""
+    _seeds: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+    """By key, as they were read: there is a draw for every token of every text."""
 
-    def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
+    def read(self, key: str, step: int) -> tuple[int, ...] | None:
         """The tokens of a step, one per text; None where it has not been taken."""
         with suppress(FileNotFoundError):
-            return tuple(json.loads(self._path(cell, step).read_text()))
+            return tuple(json.loads(self._path(key, step).read_text()))
         return None
 
-    def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
+    def keep(self, key: str, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """Keep the tokens of a step, and give those that stand.
 
         Where a twin's release was published meanwhile the journal is gone: what is drawn here will
         not be published.
         """
         publish(
-            self._path(cell, step),
+            self._path(key, step),
             lambda file: file.write(json.dumps(tokens).encode()),
             mode=PRIVATE_MODE,
         )
-        return self.read(cell, step) or tokens
+        return self.read(key, step) or tokens
 
-    def stream(self, cell: Cell, name: str) -> Stream:
+    def stream(self, key: str, name: str) -> Stream:
         """Secret randomness for one purpose: the same whenever this release is resumed, and lost
         once it is published.
         """
         if self.draws.simulated:
-            return self.draws.public("journal", f"{cell.key},{name}")
-        seed = self._folder(cell) / SEED
-        if cell not in self._seeds or not seed.exists():  # what was forgotten is forgotten here too
+            return self.draws.public("journal", f"{key},{name}")
+        seed = self._folder(key) / SEED
+        if key not in self._seeds or not seed.exists():  # what was forgotten is forgotten here too
             if not seed.exists():
                 publish(
                     seed,
                     lambda file: file.write(system_stream().bytes(KEY_BYTES)),
                     mode=PRIVATE_MODE,
                 )
-            self._seeds[cell] = seed.read_bytes()
-        return Stream(
-            bytes.fromhex(keyed_hash(self._seeds[cell], "journal", name)), simulated=False
-        )
+            self._seeds[key] = seed.read_bytes()
+        return Stream(bytes.fromhex(keyed_hash(self._seeds[key], "journal", name)), simulated=False)
 
-    def _path(self, cell: Cell, step: int) -> Path:
-        return self._folder(cell) / f"{step:04d}.json"
+    def _path(self, key: str, step: int) -> Path:
+        return self._folder(key) / f"{step:04d}.json"
 
-    def _folder(self, cell: Cell) -> Path:
-        return _folder(self.settings, self.names[cell], self.rows)
+    def _folder(self, key: str) -> Path:
+        return _folder(self.settings, self.names[key], self.rows)
 
 
 def forget(settings: Settings, release: str) -> None:
@@ -132,24 +126,24 @@ def _folder(settings: Settings, release: str, *below: str) -> Path:
 
 @dataclass(frozen=True)
 class KeptVotes:
-    """Clean votes, encrypted, in a folder for every cell."""
+    """Clean votes, encrypted, in a folder for every release, by the key of its point."""
 
-    places: Mapping[Cell, SnapshotPlace]
+    places: Mapping[str, SnapshotPlace]
 
     @staticmethod
-    def of(settings: Settings, folders: Mapping[Cell, Path]) -> KeptVotes:
+    def of(settings: Settings, folders: Mapping[str, Path]) -> KeptVotes:
         """In these folders."""
         return KeptVotes(
-            {cell: SnapshotPlace(folder, _key(settings)) for cell, folder in folders.items()}
+            {key: SnapshotPlace(folder, _key(settings)) for key, folder in folders.items()}
         )
 
-    def read(self, cell: Cell, name: str) -> bytes | None:
+    def read(self, key: str, name: str) -> bytes | None:
         """See `StoredVotes`."""
-        return self.places[cell].read(name)
+        return self.places[key].read(name)
 
-    def write(self, cell: Cell, name: str, content: bytes) -> None:
+    def write(self, key: str, name: str, content: bytes) -> None:
         """See `StoredVotes`."""
-        self.places[cell].write(name, content, LIFETIME_SECONDS)
+        self.places[key].write(name, content, LIFETIME_SECONDS)
 
 
 def sweep_votes(settings: Settings) -> None:

@@ -1,12 +1,9 @@
-"""Names of releases: account, method, version, parameters, contract and period, under the
-installation's key.
+"""Names of releases, by account, method, version, parameters, contract and period, under the
+installation's key; and which account pays.
 
-All of them are public facts. What stands in the rows is no part of a name: the same bytes for the
-same rows and other ones for changed rows would compare two tables without noise. The first draw of
-a period stands.
-
-Which account pays for a method on a contract's rows: a local method's releases of a benchmark have
-one of their own.
+All of them are public facts. What the rows hold is no part of a name: the same bytes for the same
+rows and other ones for changed rows would compare two tables without noise. The first draw of a
+period stands. A local method's releases of a benchmark have an account of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point
 from dpicl.ground.errors import PrivacyError
 from dpicl.home.accounts import bind_account, open_ledger, stated_account
 from dpicl.home.settings import Settings
@@ -38,7 +35,7 @@ PART = "part_of"
 
 @dataclass(frozen=True)
 class ReleaseFacts:
-    """What names the releases of a contract and a unit besides these: public.
+    """What names the releases of a contract and a method besides these: public.
 
     Attributes:
         period: as `contract.periods` writes it.
@@ -53,26 +50,28 @@ class ReleaseFacts:
 
 
 def parameters_of(
-    contract: Declared, unit: Unit, cell: Cell, facts: ReleaseFacts = ReleaseFacts()
+    contract: Declared, named: str, point: Point[Any], facts: ReleaseFacts = ReleaseFacts()
 ) -> dict[str, Any]:
-    """What makes a release another one, besides account and contract; public."""
-    method = METHODS[unit.method]
+    """What makes a release of the method of this name another one, besides account and contract;
+    public.
+    """
+    method = METHODS[named]
     choices = {
         name: choice
-        for name, choice in method.identity(contract, unit, cell).items()
+        for name, choice in method.identity(contract, point).items()
         if name not in POST_PROCESSING
     }
     writer, embedder = facts.writer, facts.embedder
     return {
-        "epsilon": cell.epsilon,
-        "shots": cell.shots,
+        "epsilon": point.epsilon,
+        "shots": point.shots,
         **({WRITER: writer} if method.model_reads_rows else {}),
         **(
             {EMBEDDER: embedder}
-            if isinstance(method, TextMethod) and method.embeds(contract, unit, cell)  # type: ignore[arg-type]
+            if isinstance(method, TextMethod) and method.embeds(contract, point)  # type: ignore[arg-type]
             else {}
         ),
-        "replicate": unit.seed,
+        "replicate": point.seed,
         "simulated": contract.privacy.budget.benchmark,
         **choices,
         **facts.extra,
@@ -80,15 +79,11 @@ def parameters_of(
     }
 
 
-def period_named(contract: Declared, unit: Unit, period: str) -> str:
+def period_named(contract: Declared, method: str, period: str) -> str:
     """The period that names releases: that which they are made for; of a horizon its first one,
     whatever is made of it.
     """
-    return (
-        contract.releases.calendar.periods[0]
-        if METHODS[unit.method].is_series(contract)
-        else period
-    )
+    return contract.releases.calendar.periods[0] if METHODS[method].is_series(contract) else period
 
 
 def part_of(
@@ -163,12 +158,14 @@ def parts_of(
     }
 
 
-def public_facts(contract: Declared, unit: Unit, cell: Cell, facts: ReleaseFacts) -> dict[str, Any]:
+def public_facts(
+    contract: Declared, method: str, point: Point[Any], facts: ReleaseFacts
+) -> dict[str, Any]:
     """What makes a release this one, besides its account: known without the ledger."""
     return {
-        "mechanism": unit.method,
-        "mechanism_version": METHODS[unit.method].draw_version,
-        "parameters": parameters_of(contract, unit, cell, facts),
+        "mechanism": method,
+        "mechanism_version": METHODS[method].draw_version,
+        "parameters": parameters_of(contract, method, point, facts),
         "contract_digest": contract_digest(contract),
     }
 

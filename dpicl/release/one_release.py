@@ -30,7 +30,7 @@ from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.base import Frozen
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock, read_period
-from dpicl.contract.pipeline import MOST_TEXTS, Cell, Unit, read_epsilon
+from dpicl.contract.pipeline import MOST_TEXTS, Cell, Point, Unit, read_epsilon
 from dpicl.ground.errors import DeclarationError, ParameterError, clean_errors
 from dpicl.ground.files import is_free, locked
 from dpicl.ground.printable import tell_holder
@@ -41,6 +41,7 @@ from dpicl.home.settings import Settings
 from dpicl.ledger import Ledger
 from dpicl.methods import DEFAULTS, METHODS, Options, on_texts, tabular, unit_of
 from dpicl.methods.base import draws_for
+from dpicl.methods.grid import points, prices
 from dpicl.release.names import ReleaseFacts
 from dpicl.release.releases import UnitReleases, check_quotes, quote_release, spending_sentence
 from dpicl.release.request import (
@@ -75,6 +76,11 @@ class PublishedRelease:
     settings: Settings
     facts: ReleaseFacts = field(default_factory=ReleaseFacts)
 
+    @property
+    def point(self) -> Point[Any]:
+        """What it was asked for besides its contract."""
+        return points(METHODS[self.unit.method], self.unit)[self.cell]
+
 
 class _Choices(Frozen):
     """What a request chooses, as a pipeline writes it."""
@@ -97,7 +103,7 @@ def planned_unit(
         raise DeclarationError(where, "", f"shots lists {request.shots}", expected)
     epsilon = read_epsilon(request.epsilon)
     unit = unit_of(method, contract.name, 0, (epsilon,), chosen.shots, (), False, chosen.options)
-    cell, *further = METHODS[method].releases(contract, unit)
+    cell, *further = prices(METHODS[method], contract, unit)
     if further:
         raise ParameterError(
             "options",
@@ -149,7 +155,7 @@ def check_release(planned: PlannedRelease, settings: Settings) -> None:
     contract, unit, method = planned.contract, planned.unit, METHODS[planned.unit.method]
     if planned.writer is not None:
         check_writer(contract, unit, planned.writer)
-    method.check(contract, unit)
+    method.check(contract, planned.point)
     method.refuse_run(contract)
     if isinstance(contract, TextContract) and method.is_series(contract):
         window_places(contract, until=planned.period, window=None, now=clock())
@@ -179,7 +185,7 @@ def release_once(planned: PlannedRelease, settings: Settings) -> PublishedReleas
         content, is_new, account = make(planned, settings, ledger, rows)
         spent = spending_sentence(ledger, account, 1, int(is_new))
     if isinstance(contract, Contract):
-        drawn: Any = tabular(unit.method).decode(content, contract, unit, cell)
+        drawn: Any = tabular(unit.method).decode(content, contract, planned.point)
     else:
         drawn = on_texts(unit.method).decode(json.loads(content))
     without_rows = replace(settings, given=None)
@@ -202,7 +208,8 @@ def _made(
     release, is_ours = releases.named[cell].release_id, False
     if missing:
         if planned.writer is None:
-            draft = drafted(rows, unit, [cell], marked(rows, unit, [cell]))[cell]
+            asked = {cell: planned.point}
+            draft = drafted(rows, unit, asked, marked(rows, unit, asked))[cell]
         else:
             ledger.begin_drawing(release)
             draft = _written(planned, settings, rows, release)
@@ -238,17 +245,20 @@ def _written(planned: PlannedRelease, settings: Settings, rows: Rows, release: s
     from dpicl.release.journal import FileJournal
     from dpicl.release.readers import writer_of
 
-    contract, unit, cell = planned.contract, planned.unit, planned.cell
+    contract, point = planned.contract, planned.point
     assert isinstance(contract, TextContract)
     assert planned.writer is not None
-    journal = FileJournal(settings, {cell: release}, draws_for(contract, unit.seed), rows.state)
+    journal = FileJournal(
+        settings, {point.key: release}, draws_for(contract, point.seed), rows.state
+    )
     (texts,) = few_shot_generation.write(
         rows.train(),
         contract,
         writer_of(planned.writer, settings),
-        [few_shot_generation.job_of(contract, unit, journal, [cell])],
+        [few_shot_generation.job_of(contract, [point], journal)],
     )
-    return json.dumps(on_texts(unit.method).encode(texts[cell]), ensure_ascii=False).encode()
+    method = on_texts(planned.unit.method)
+    return json.dumps(method.encode(texts[point.key]), ensure_ascii=False).encode()
 
 
 @contextmanager

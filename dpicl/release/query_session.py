@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.contract.periods import ONCE, clock, read_period
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import Classification, TextContract
 from dpicl.data.prompts import asking_prompt, keywords_query
 from dpicl.data.text_files import load_texts, split_texts, texts_digest
@@ -36,9 +36,10 @@ from dpicl.ledger.keys import keyed_hash
 from dpicl.methods import METHODS, Options, dp_icl, on_texts, text_answers, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.dp_icl import AnsweringJob, DpIcl, answer_text
-from dpicl.methods.ensemble_plan import EnsemblePlan, plan_cell
+from dpicl.methods.ensemble_plan import EnsemblePlan, plan_release
 from dpicl.methods.ensemble_voting import STOP, Answer, Public, write_candidates
-from dpicl.methods.options import EnsembleOptions
+from dpicl.methods.grid import points
+from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.models.asking import AskedBy, public_answer
 from dpicl.models.embedding import check_embedder, embedder_fingerprint, open_embedder
 from dpicl.models.opening import open_scorer
@@ -223,7 +224,7 @@ class QuerySession:
             ),
         )
         request, method = self._request, on_texts(DpIcl.name)
-        asked = request.contract, request.unit(0), request.cell
+        asked = request.contract, request.point(0)
         check_reader(
             request.contract,
             model,
@@ -271,7 +272,7 @@ def request_of(
         placing,
     )
     check_writer(contract, request.unit(0), spec)
-    METHODS[DpIcl.name].check(contract, request.unit(0))
+    METHODS[DpIcl.name].check(contract, request.point(0))
     settled, asked = settled_model(
         spec, settings, partial(accounts_of, [(account, DpIcl.name)], settings)
     )
@@ -294,6 +295,10 @@ class EnsembleRequest:
     """Which places queries and texts; hashed n-grams if None."""
     asked: AskedBy | None = None
     """How the model is asked and why, where that was decided here."""
+
+    def point(self, number: int) -> Point[EnsembleVariant]:
+        """What the release of this kind with this index is asked for."""
+        return points(METHODS[DpIcl.name], self.unit(number))[self.cell]
 
     def unit(self, number: int) -> Unit:
         """The release of this kind with this index, as a unit."""
@@ -341,7 +346,7 @@ class EnsembleRelease:
             rows,
             settings,
         )
-        self.plan: EnsemblePlan = plan_cell(request.contract, request.unit(number), request.cell)
+        self.plan: EnsemblePlan = plan_release(request.contract, request.point(number))
         self._draws = draws_for(request.contract, number)
         self._taken: dict[str, int] = {}
         """Slots by the digest of their query, as far as they were read: none is ever freed."""
@@ -421,22 +426,24 @@ class EnsembleRelease:
         """Ask the model with private rows for these slots, and store the noisy answers. Raises
         ModelError: not for what a prompt holds.
         """
-        contract, cell = self._request.contract, self._request.cell
-        names = {cell: self.named.release_id}
-        votes = KeptVotes.of(
-            self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)}
-        )
+        contract, settings, key = self._request.contract, self._settings, self.plan.point.key
+        name, rows = self.named.release_id, self._rows
         embedder = open_embedder(self._request.embedder) if self.plan.shape.embeds else None
-        journal = FileJournal(self._settings, names, self._draws, self._rows)
         job = AnsweringJob(
-            contract, {cell: self.plan}, self._draws, journal, votes, embedder, self._spending
+            contract,
+            {key: self.plan},
+            self._draws,
+            FileJournal(settings, {key: name}, self._draws, rows),
+            KeptVotes.of(settings, {key: votes_folder(settings, name, rows)}),
+            embedder,
+            self._spending,
         )
         queries = [slot.query for slot in slots]
         public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
         numbered = [(slot.number, slot.query) for slot in slots]
         answers = dp_icl.answer(
             job, dp_icl.consult(self._train, numbered, model, job), numbered, public
-        )[cell]
+        )[key]
         return [self._keep(slot, answer) for slot, answer in zip(slots, answers, strict=True)]
 
     @cached_property

@@ -1,8 +1,6 @@
 """Models that read private rows: opened on this machine, named by their weights, and tried on
-public queries before anything is charged.
-
-How the models of a plan or request are asked where nobody says: decided before anything is named or
-charged, and kept.
+public queries before anything is charged; and how models are asked where nobody says, which is
+decided before anything is named, and stands from then on.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account
 from dpicl.methods import METHODS, on_texts
+from dpicl.methods.grid import points
 from dpicl.methods.public_questions import check_ensemble, check_generator
 from dpicl.models.asking import QUESTIONS, AskedBy, asked_by, public_answer
 from dpicl.models.embedding import open_embedder
@@ -81,17 +80,16 @@ def check_reading(
     """
     if on_texts(unit.method).votes_on_tokens:
         writer = public_answer(spec.name, lambda: writer_of(spec, settings))
-        check_generator(contract, unit, writer)
+        check_generator(contract, points(METHODS[unit.method], unit).values(), writer)
         return writer.description
     reader = public_answer(
         spec.name,
         lambda: reader_of(spec, settings, METHODS[unit.method].answers.wanted_of(contract)),
     )
     method = on_texts(unit.method)
-    cells = method.releases(contract, unit)
+    asked = points(method, unit).values()
     places, calibrated = (
-        any(ask(contract, unit, cell) for cell in cells)
-        for ask in (method.embeds, method.calibrates)
+        any(asks(contract, point) for point in asked) for asks in (method.embeds, method.calibrates)
     )
     check_reader(contract, reader, embedder, places=places, calibrated=calibrated)
     return reader.description

@@ -32,7 +32,7 @@ from dpicl.ground.files import finite
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
 from dpicl.methods import METHODS, tabular, unit_of
-from dpicl.methods.base import CellCost, draws_for, epsilon_of
+from dpicl.methods.base import CellCost, draws_for
 from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.release.demonstrations import Demonstrations, formulas
 from dpicl.release.one_release import PublishedRelease
@@ -77,7 +77,7 @@ class Release:
     @property
     def epsilon(self) -> float:
         """As it was asked for, in nats."""
-        return epsilon_of(self.published.cell)
+        return self.published.point.epsilon
 
     @property
     def contract(self) -> Any:
@@ -87,15 +87,12 @@ class Release:
     @property
     def statement(self) -> str:
         """The guarantee as a sentence."""
-        contract, unit, cell = self.contract, self.published.unit, self.published.cell
-        return METHODS[unit.method].statement(contract, unit, cell, self.cost)
+        return METHODS[self.method].statement(self.contract, self.published.point, self.cost)
 
     @property
     def cost(self) -> CellCost:
         """What was charged."""
-        return METHODS[self.method].releases(self.contract, self.published.unit)[
-            self.published.cell
-        ]
+        return METHODS[self.method].cost(self.contract, self.published.point)
 
     @property
     def spent(self) -> tuple[str, ...]:
@@ -123,8 +120,10 @@ class Release:
         """
         from dpicl.release.certificate_issue import certify
 
-        one = self.published
-        return certify(self.contract, one.unit, one.settings, one.facts, cell=one.cell)
+        release = self.published
+        return certify(
+            self.contract, release.unit, release.settings, release.facts, cell=release.cell
+        )
 
     def write(self, path: Path, form: str, count: int | None = None) -> str:
         """A file of rows or demonstrations, and its certificate beside it; never over another file.
@@ -278,7 +277,7 @@ class Release:
             or simulations < _FEWEST
         ):
             raise ParameterError("simulations", simulations, f"a whole number, {_FEWEST} or more")
-        one, settings, test = self.published, self.published.settings, None
+        settings, test = self.published.settings, None
         if self.contract.privacy.budget.benchmark and self.contract.split:
             rows = load_source(
                 self.contract, data_folder=settings.data, cache_folder=settings.cache
@@ -287,8 +286,8 @@ class Release:
             test = split_table(rows, self.contract)
         # matrices are small: more threads take four times the processor's time
         with threadpool_limits(1):
-            point = ReleasePoint(self.contract, one.unit, one.cell)
-            return quality_of(point, one.drawn, test=test, count=simulations)
+            point = ReleasePoint(self.contract, tabular(self.method), self.published.point)
+            return quality_of(point, self.published.drawn, test=test, count=simulations)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: what it is, a few rows (or the demonstrations where there are
@@ -338,7 +337,7 @@ class Release:
 
     @property
     def _form(self) -> RowForm:
-        return tabular(self.method).form(self.contract, self.published.unit, self.published.cell)
+        return tabular(self.method).form(self.contract, self.published.point)
 
     @property
     def _draws(self) -> Draws:
@@ -346,9 +345,9 @@ class Release:
 
     def _rows(self, count: int | None) -> ReleasedRows:
         check_has_rows(self.method)
-        one = self.published
+        release = self.published
         return tabular(self.method).rows(
-            one.drawn, self.contract, one.unit, one.cell, self._draws, count
+            release.drawn, self.contract, release.point, self._draws, count
         )
 
 

@@ -41,6 +41,7 @@ from dpicl.ledger import ReleaseCharge as Release
 from dpicl.ledger.budget import as_paid
 from dpicl.ledger.keys import canonical
 from dpicl.methods import METHODS
+from dpicl.methods.grid import points
 from dpicl.release.names import (
     QUERIES,
     WRITER,
@@ -120,7 +121,7 @@ def named_releases(
             releases do.
     """
     check_ledger(contract, settings)
-    facts = replace(facts, period=period_named(contract, unit, facts.period))
+    facts = replace(facts, period=period_named(contract, unit.method, facts.period))
     if opens:
         account: Account | None = open_account(ledger, contract, unit.method, settings)
     else:
@@ -130,9 +131,10 @@ def named_releases(
         raise LedgerError(
             f"{contract.name}: no account is open for its rows; expected a release of them first"
         )
-    key, releases = ledger_key(settings), {}
-    for cell, cost in METHODS[unit.method].releases(contract, unit).items():
-        described = public_facts(contract, unit, cell, facts)
+    key, releases, method = ledger_key(settings), {}, METHODS[unit.method]
+    for cell, point in points(method, unit).items():
+        cost = method.cost(contract, point)
+        described = public_facts(contract, unit.method, point, facts)
         name = release_id(
             key,
             account=account.name,

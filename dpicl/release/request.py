@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
 from dpicl.contract.periods import ONCE, period_at, period_before
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.reading.queries import load_queries
 from dpicl.data.reading.source import find_rows
 from dpicl.ground.errors import ModelRefusedError, ParameterError, PrivacyError
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts
+from dpicl.methods.grid import points, prices
 from dpicl.quality.worth import check_noise
 from dpicl.release.names import ReleaseFacts
 
@@ -78,6 +79,12 @@ class PlannedRelease:
     anyway: bool = False
 
     @property
+    def point(self) -> Point[Any]:
+        """What it is asked for besides its contract."""
+        (point,) = points(METHODS[self.unit.method], self.unit).values()
+        return point
+
+    @property
     def facts(self) -> ReleaseFacts:
         """What names it besides contract and unit."""
         if self.writer is None:
@@ -134,7 +141,7 @@ def check_drawn(contract: Declared, unit: Unit, *, anyway: bool) -> None:
     """Whether a unit's releases have a price, and are more than noise at the stated number of rows,
     unless they are made `anyway`. Raises DpiclError: not so.
     """
-    METHODS[unit.method].releases(contract, unit)
+    prices(METHODS[unit.method], contract, unit)
     if isinstance(contract, Contract):
         check_noise(contract, unit, anyway=anyway)
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.reading.batches import held_out, merged_violations
 from dpicl.data.reading.checks import rules_of, violations
 from dpicl.data.reading.files import in_batches, survey
@@ -42,6 +42,7 @@ from dpicl.home.settings import Settings
 from dpicl.ledger import content_version
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.base import draws_for
+from dpicl.methods.grid import check, draw, prepare
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.release.table_files import (
     INDEX,
@@ -296,57 +297,65 @@ def counted_batches(rows: Rows, unit: Unit) -> Batches | None:
     return rows.batches if isinstance(method, TabularMethod) and method.takes_batches else None
 
 
-def marked(rows: Rows, unit: Unit, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
+def marked(rows: Rows, unit: Unit, asked: Mapping[Cell, Point[Any]]) -> dict[Cell, np.ndarray]:
     """Private marks of rows, shape (rows,), that these releases are drawn with; none of batches."""
     method, contract = tabular(unit.method), rows.contract
     assert isinstance(contract, Contract)
-    if method.prepare_stage is None or not cells or counted_batches(rows, unit) is not None:
+    if method.prepare_stage is None or not asked or counted_batches(rows, unit) is not None:
         return {}
-    return method.prepare(rows.train(), contract, unit, draws_for(contract, unit.seed), cells)
+    return prepare(method, rows.train(), contract, asked, draws_for(contract, unit.seed))
 
 
 def drafted(
-    rows: Rows, unit: Unit, cells: Sequence[Cell], marks: Mapping[Cell, np.ndarray]
+    rows: Rows,
+    unit: Unit,
+    asked: Mapping[Cell, Point[Any]],
+    marks: Mapping[Cell, np.ndarray],
 ) -> dict[Cell, bytes]:
     """Draw these releases, which are charged. Of a large table, counts the batches that are
     missing.
     """
     method, contract, batches = tabular(unit.method), rows.contract, counted_batches(rows, unit)
     assert isinstance(contract, Contract)
-    method.check(contract, unit)
+    check(method, contract, unit)
     draws = draws_for(contract, unit.seed)
     if batches is None:
-        drawn: Mapping[Cell, Any] = method.draw(rows.train(), contract, unit, draws, cells, marks)
+        drawn = draw(method, rows.train(), contract, asked, draws, marks)
     else:
-        counts: list[dict[Cell, dict[str, np.ndarray]]] = []
+        counts: list[dict[str, dict[str, np.ndarray]]] = []
         for number in range(batches.count):
-            by_cell: dict[str, dict[str, np.ndarray]] = {}
-            for name, values in read_arrays(counted(rows, unit, batches, number, cells)).items():
+            by_key: dict[str, dict[str, np.ndarray]] = {}
+            for name, values in read_arrays(counted(rows, unit, batches, number, asked)).items():
                 key, _, array = name.partition(_BETWEEN)
-                by_cell.setdefault(key, {})[array] = values
-            if any(cell.key not in by_cell for cell in cells):
+                by_key.setdefault(key, {})[array] = values
+            if any(point.key not in by_key for point in asked.values()):
                 raise RunError(
                     f"{unit.key}: a batch was counted for other releases; start a new run"
                 )
-            counts.append({cell: by_cell[cell.key] for cell in cells})
-        drawn = method.merge(counts, contract, unit, draws, cells)
-    return {cell: method.encode(draw) for cell, draw in drawn.items()}
+            counts.append(by_key)
+        drawn = {
+            cell: method.merge([batch[point.key] for batch in counts], contract, point, draws)
+            for cell, point in asked.items()
+        }
+    return {cell: method.encode(release) for cell, release in drawn.items()}
 
 
-def counted(rows: Rows, unit: Unit, batches: Batches, number: int, cells: Sequence[Cell]) -> Path:
-    """The file of a batch's counts; its rows are read and counted for every cell, unless that is
-    done.
+def counted(
+    rows: Rows, unit: Unit, batches: Batches, number: int, asked: Mapping[Cell, Point[Any]]
+) -> Path:
+    """The file of a batch's counts; its rows are read and counted for every release, unless that
+    is done.
     """
     path = private_folder(rows.folder, unit.key, "counts") / f"{number:05}.npz"
     if not path.exists():
         method, contract = tabular(unit.method), batches.contract
-        method.check(contract, unit)
+        check(method, contract, unit)
         draws = draws_for(contract, unit.seed).of_batch(number)
-        counts = method.count(batches.train(number), contract, unit, draws, cells)
+        shared = batches.train(number).sharing()
         arrays = {
-            f"{cell.key}{_BETWEEN}{name}": values
-            for cell, by_name in counts.items()
-            for name, values in by_name.items()
+            f"{point.key}{_BETWEEN}{name}": values
+            for point in asked.values()
+            for name, values in method.count(shared, contract, point, draws).items()
         }
         check_open(path.parent)
         write_arrays(path, arrays, mode=PRIVATE_MODE)

@@ -28,6 +28,7 @@ from dpicl.home.accounts import one_ledger, open_ledger
 from dpicl.home.benchmarks import check_published, content_digest
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts
+from dpicl.methods.grid import check
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.names import WRITER, ReleaseFacts, open_account
 from dpicl.release.one_release import PublishedRelease, planned_unit
@@ -62,7 +63,7 @@ def planned_texts(request: ReleaseRequest, settings: Settings) -> PlannedRelease
     if method not in TEXTUAL:
         raise ParameterError("method", method, f"one of {', '.join(TEXTUAL)} on texts")
     unit, cell = planned_unit(request, contract, method, dict(request.options))
-    METHODS[method].check(contract, unit)
+    check(METHODS[method], contract, unit)
     chosen = None if request.period is None else read_period(request.period)
     return PlannedRelease(contract, unit, cell, period_of(contract, chosen, clock(), [method]))
 

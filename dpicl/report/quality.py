@@ -308,8 +308,8 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
         names = contract.releases.calendar.periods
         caps = {paying.name: paying.epsilon_cap for paying in ledger.accounts()}
         spent = ledger.spent(account).epsilon
-    point = ReleasePoint(contract, unit, horizon.cell)
-    cost = counting.releases(contract, unit)[horizon.cell]
+    point = ReleasePoint(contract, counting, horizon.point)
+    cost = counting.cost(contract, horizon.point)
     return SeriesFacts(
         point,
         series,

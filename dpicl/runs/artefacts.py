@@ -18,6 +18,7 @@ from dpicl.ground.files import PRIVATE_MODE, read_arrays, read_json, write_array
 from dpicl.ground.types import ReleasedRows
 from dpicl.home.settings import Settings
 from dpicl.methods import on_texts, tabular
+from dpicl.methods.grid import points
 from dpicl.methods.tabular_method import Released
 from dpicl.release.table_files import read_row_groups
 from dpicl.runs.client_reports import read_tallies
@@ -124,11 +125,10 @@ def read_draws(unit: UnitFolder) -> dict[Cell, Any]:
     if path.exists() and read_plan(unit.run).pipeline.reports is not None:
         return dict(read_tallies(unit, read_arrays(path)))
     stored = gathered(unit)
-    cells = method.releases(unit.contract, unit.unit)
     return {
-        cell: method.decode(stored[cell.key], unit.contract, unit.unit, cell)
-        for cell in cells
-        if cell.key in stored
+        cell: method.decode(stored[point.key], unit.contract, point)
+        for cell, point in points(method, unit.unit).items()
+        if point.key in stored
     }
 
 

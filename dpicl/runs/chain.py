@@ -97,7 +97,7 @@ def answered(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
     """From a unit's releases to its results."""
     yield submit(serialize, run, unit_key)
     folder = open_unit(run, unit_key)
-    if folder.method.fits_baselines(folder.declared, folder.unit):
+    if folder.unit.baselines and folder.method.fits_baselines(folder.declared):
         submit(fit_baselines, run, unit_key)
     yield [submit(score, run, unit_key, part) for part in parts_to_score(run, unit_key)]
     yield submit(evaluate, run, unit_key)

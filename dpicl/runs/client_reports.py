@@ -38,6 +38,7 @@ from dpicl.ground.yaml_file import validate
 from dpicl.home.settings import Settings
 from dpicl.methods import tabular
 from dpicl.methods.collection import Collection
+from dpicl.methods.grid import points
 from dpicl.release.pipelines import Pipeline, Reports, load_pipelines
 from dpicl.runs.run_folder import Plan, UnitFolder, read_plan
 
@@ -163,12 +164,13 @@ def collections_of(plan: Plan, contract: Contract, unit: Unit) -> dict[Cell, Col
     """What clients were asked, by the release that their reports stand for; nothing where rows are
     read.
     """
-    reports = plan.pipeline.reports
-    return (
-        {}
-        if reports is None
-        else tabular(unit.method).collections(contract, unit, reports.sending_epsilon)
-    )
+    reports, method = plan.pipeline.reports, tabular(unit.method)
+    if reports is None:
+        return {}
+    return {
+        cell: method.collection(contract, point, reports.sending_epsilon)
+        for cell, point in points(method, unit).items()
+    }
 
 
 def check_reports(reports: Reports, plan: Plan, contract: Contract, settings: Settings) -> None:
@@ -262,7 +264,7 @@ def read_tallies(folder: UnitFolder, stored: Mapping[str, np.ndarray]) -> dict[C
     """
     collections = collections_of(read_plan(folder.run), folder.contract, folder.unit)
     return {
-        cell: Tally.read(stored[cell.key], one.sent_questions)
-        for cell, one in collections.items()
+        cell: Tally.read(stored[cell.key], collection.sent_questions)
+        for cell, collection in collections.items()
         if cell.key in stored
     }

@@ -1,22 +1,13 @@
-"""A unit's releases are charged, and published once they are drafted: both by the process that
-holds the ledger.
+"""How a unit's releases come about in a run: charged and published by the process that holds the
+ledger, drafted between by workers, which open none.
 
-charge   every release of a unit, durable before a row is read
-draft    on a worker, which opens no ledger: `draw`, `consult` and `generate` write what is to be
-         published into a private file
-release  the drafts go to the ledger, the first ones stand, journals are deleted
-
-The stage of a run that makes a series go on, in the place of charging and drawing: by the process
-that holds the ledger.
-
-The stages that draw from a table: rows are marked, releases drafted, rows derived from what was
-published.
-
-Writing demonstrations from private texts, by a local model on a worker: texts of some units side by
-side.
-
-Ensembles of DP-ICL: a worker queries the model with private rows, stores the clean votes encrypted,
-and draws the answers.
+    charge   every release of a unit, durable before a row is read
+    draft    into a private file: of a table its rows are marked and releases drawn (`prepare`,
+             `count`, `draw`), texts written by a local model (`generate`), queries answered by an
+             ensemble whose clean votes are stored encrypted (`consult`)
+    release  the drafts go to the ledger, the first ones stand, journals are deleted
+    derive   rows of what was published
+    advance  in the place of all these, where a series goes on
 """
 
 from __future__ import annotations
@@ -32,7 +23,7 @@ from typing import Any
 
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock
-from dpicl.contract.pipeline import Cell
+from dpicl.contract.pipeline import Cell, Point
 from dpicl.ground.errors import RunError
 from dpicl.ground.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
 from dpicl.ground.types import PrivateTable
@@ -42,10 +33,11 @@ from dpicl.ledger import ReleaseCharge as Release
 from dpicl.ledger.keys import canonical
 from dpicl.methods import dp_icl, few_shot_generation, on_texts, tabular
 from dpicl.methods.dp_icl import AnsweringJob
-from dpicl.methods.ensemble_plan import plans as ensemble_plan_plans
+from dpicl.methods.ensemble_plan import plan_release as plan_answers
 from dpicl.methods.ensemble_voting import Public, write_candidates
-from dpicl.methods.few_shot_plan import plans
+from dpicl.methods.few_shot_plan import plan_release as plan_texts
 from dpicl.methods.few_shot_voting import shares
+from dpicl.methods.grid import check, points
 from dpicl.models.embedding import embedder_fingerprint, open_embedder
 from dpicl.models.requests import Tallying
 from dpicl.release.horizon import Horizon
@@ -101,7 +93,7 @@ def releases_of(ledger: Ledger, folder: UnitFolder) -> UnitReleases:
 def charge(folder: UnitFolder) -> str:
     """Charge every release of the unit; which ones are to be drafted, and under which names."""
     method = folder.method
-    method.check(folder.declared, folder.unit)
+    check(method, folder.declared, folder.unit)
     method.refuse_run(folder.declared)
     path, digests = folder.private / CHARGED, _facts_digests(folder)
     if path.exists():
@@ -139,6 +131,12 @@ def charged(folder: UnitFolder) -> dict[Cell, str]:
     }
 
 
+def _charged_points(folder: UnitFolder) -> dict[Cell, Point[Any]]:
+    """What the releases are asked for that were charged and are to be drafted, as `charged`."""
+    asked = points(folder.method, folder.unit)
+    return {cell: asked[cell] for cell in charged(folder)}
+
+
 def _charges(folder: UnitFolder) -> dict[Cell, dict[str, Any]]:
     path, digests = folder.private / CHARGED, _facts_digests(folder)
     if not path.exists():
@@ -171,8 +169,8 @@ def _facts_digests(folder: UnitFolder) -> dict[Cell, str]:
     """
     contract, unit, facts = folder.declared, folder.unit, facts_of(folder)
     described = {
-        cell: canonical(public_facts(contract, unit, cell, facts))
-        for cell in folder.method.releases(contract, unit)
+        cell: canonical(public_facts(contract, unit.method, point, facts))
+        for cell, point in points(folder.method, unit).items()
     }
     return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
 
@@ -252,7 +250,7 @@ def advance(folder: UnitFolder) -> str:
         folder.unit,
         read_plan(folder.run),
     )
-    method.check(contract, unit)
+    check(method, contract, unit)
     first, last = window_places(
         contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock()
     )
@@ -321,14 +319,11 @@ def prepare_stage(name: str) -> Stage:
     """Mark the rows of a unit whose releases are charged."""
 
     def prepare(folder: UnitFolder) -> str:
-        cells = list(charged(folder))
-        marks = marked(folder.rows, folder.unit, cells)
-        write_arrays(
-            folder.private / MARKS,
-            {cell.key: one for cell, one in marks.items()},
-            mode=PRIVATE_MODE,
-        )
-        return f"{len(cells)} cells to draw"
+        asked = _charged_points(folder)
+        marks = marked(folder.rows, folder.unit, asked)
+        by_key = {cell.key: of_rows for cell, of_rows in marks.items()}
+        write_arrays(folder.private / MARKS, by_key, mode=PRIVATE_MODE)
+        return f"{len(asked)} cells to draw"
 
     return unit_stage(name, MARKS, private=True)(prepare)
 
@@ -337,13 +332,13 @@ def prepare_stage(name: str) -> Stage:
 def count(run: str, unit_key: str, part: int, parts: int) -> str:
     """Count the batches of one piece of work for every charged release of a unit."""
     folder = open_unit(run, unit_key)
-    rows, cells = folder.rows, list(charged(folder))
+    rows, asked = folder.rows, _charged_points(folder)
     batches = counted_batches(rows, folder.unit)
     assert batches is not None
     with timed(folder.run, unit_key, "count", f"-{part}"):
         for number in batches.numbers(part, parts):
-            counted(rows, folder.unit, batches, number, cells)
-    return f"part {part + 1} of {parts}, {len(cells)} releases"
+            counted(rows, folder.unit, batches, number, asked)
+    return f"part {part + 1} of {parts}, {len(asked)} releases"
 
 
 @cache
@@ -351,12 +346,12 @@ def draw_stage(name: str) -> Stage:
     """Draft every release of a unit that is charged."""
 
     def draw(folder: UnitFolder) -> str:
-        folder.method.check(folder.contract, folder.unit)
-        cells, stored = list(charged(folder)), folder.private / MARKS
+        check(folder.method, folder.contract, folder.unit)
+        asked, stored = _charged_points(folder), folder.private / MARKS
         by_key = read_arrays(stored) if stored.exists() else {}
-        marks = {cell: by_key[cell.key] for cell in cells if cell.key in by_key}
-        write_drafts(folder, drafted(folder.rows, folder.unit, cells, marks) if cells else {})
-        return f"{len(cells)} releases"
+        marks = {cell: by_key[cell.key] for cell in asked if cell.key in by_key}
+        write_drafts(folder, drafted(folder.rows, folder.unit, asked, marks) if asked else {})
+        return f"{len(asked)} releases"
 
     return unit_stage(name, DRAFTS, private=True)(draw)
 
@@ -366,11 +361,12 @@ def derive_stage(name: str) -> Stage:
     """Make rows of every release of a unit."""
 
     def derive(folder: UnitFolder) -> str:
-        contract, unit = folder.contract, folder.unit
-        rows = tabular(unit.method).derive(read_draws(folder), contract, unit, folder.draws)
-        write_arrays(
-            folder.path / ROWS, {cell.key: released.codes for cell, released in rows.items()}
-        )
+        method, asked = tabular(folder.unit.method), points(folder.method, folder.unit)
+        rows = {
+            cell.key: method.rows(drawn, folder.contract, asked[cell], folder.draws).codes
+            for cell, drawn in read_draws(folder).items()
+        }
+        write_arrays(folder.path / ROWS, rows)
         return f"{len(rows)} sets of rows"
 
     return unit_stage(name, ROWS, reads_rows=False)(derive)
@@ -393,24 +389,31 @@ def generate(run: str, unit_keys: Sequence[str], part: int = 0, parts: int = 1) 
     return f"{sum(map(len, wanted))} releases of {len(begun)} units now"
 
 
-def _missing(folder: UnitFolder, part: int, parts: int) -> dict[Cell, str]:
-    """Releases by cell that this part has to write: what is in which part follows from the plan,
-    whatever is missing.
+def _missing(folder: UnitFolder, part: int, parts: int) -> dict[str, str]:
+    """Releases by the key of their point that this part has to write: what is in which part
+    follows from the plan, whatever is missing.
     """
-    missing = charged(folder)
+    missing = {cell.key: name for cell, name in charged(folder).items()}
     if not missing:
         return {}
-    drafted, mine = read_drafts(folder), shares(plans(folder.texts, folder.unit), parts)[part]
-    return {cell: missing[cell] for cell in mine if cell in missing and cell.key not in drafted}
+    asked, drafted = points(folder.method, folder.unit).values(), read_drafts(folder)
+    plans = {point.key: plan_texts(folder.texts, point) for point in asked}
+    return {
+        key: missing[key]
+        for key in shares(plans, parts)[part]
+        if key in missing and key not in drafted
+    }
 
 
-def _write(begun: Sequence[tuple[UnitFolder, dict[Cell, str]]], *, shows: bool) -> None:
-    """Texts of some cells of some units; the first part of a unit shows how far they are."""
+def _write(begun: Sequence[tuple[UnitFolder, dict[str, str]]], *, shows: bool) -> None:
+    """Texts of some releases of some units; the first part of a unit shows how far they are."""
     folders = [folder for folder, _ in begun]
     first, jobs = folders[0], []
     for folder, missing in begun:
         journal = FileJournal(folder.settings, missing, folder.draws, folder.rows.state)
-        jobs.append(few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing)))
+        asked = points(folder.method, folder.unit).values()
+        chosen = [point for point in asked if point.key in missing]
+        jobs.append(few_shot_generation.job_of(folder.texts, chosen, journal))
     progress = progress_writer(folders, "writing demonstrations, token") if shows else None
     written = few_shot_generation.write(
         first.rows.train(),
@@ -420,14 +423,11 @@ def _write(begun: Sequence[tuple[UnitFolder, dict[Cell, str]]], *, shows: bool) 
         progress=progress,
     )
     for folder, texts in zip(folders, written, strict=True):
-        numbers = {
-            cell: number
-            for number, cell in enumerate(folder.method.releases(folder.texts, folder.unit))
-        }
-        for cell, demonstrations in texts.items():
-            write_text_drafts(
-                folder, {cell: demonstrations}, DRAFTS_APART.format(number=numbers[cell])
-            )
+        for number, (cell, point) in enumerate(points(folder.method, folder.unit).items()):
+            if point.key in texts:
+                write_text_drafts(
+                    folder, {cell: texts[point.key]}, DRAFTS_APART.format(number=number)
+                )
 
 
 def _write_public(folder: UnitFolder) -> None:
@@ -437,7 +437,7 @@ def _write_public(folder: UnitFolder) -> None:
         writer = writer_of(read_plan(folder.run).writing_model, folder.settings)
         public = few_shot_generation.write_public(folder.texts, folder.unit, writer)
         encode = on_texts(folder.unit.method).encode
-        write_json(path, {cell.key: encode(one) for cell, one in public.items()})
+        write_json(path, {cell.key: encode(texts) for cell, texts in public.items()})
 
 
 @unit_stage("consult", DRAFTS, "model worker", private=True)
@@ -451,23 +451,20 @@ def consult(folder: UnitFolder) -> str:
     queries = folder.rows.queries().data.column("text").to_pylist()
     model = reader_of(plan.writing_model, settings, folder.method.answers.wanted_of(contract))
     sweep_votes(settings)
-    chosen = {
-        cell: one
-        for cell, one in ensemble_plan_plans(contract, folder.unit).items()
-        if cell in missing
-    }
-    rows = folder.rows.state
+    asked = {point.key: (cell, point) for cell, point in _charged_points(folder).items()}
+    chosen = {key: plan_answers(contract, point) for key, (_, point) in asked.items()}
+    names, rows = {key: missing[cell] for key, (cell, _) in asked.items()}, folder.rows.state
     if contract.privacy.budget.benchmark:  # in one place for all epsilons of a run
-        places = dict.fromkeys(missing, settings.private("votes", folder.run.name))
+        places = dict.fromkeys(names, settings.private("votes", folder.run.name))
     else:  # beside the journals
-        places = {cell: votes_folder(settings, name, rows) for cell, name in missing.items()}
-    embeds = any(one.shape.embeds for one in chosen.values())
+        places = {key: votes_folder(settings, name, rows) for key, name in names.items()}
+    embeds = any(release.shape.embeds for release in chosen.values())
     embedder = open_embedder(plan.embedder) if embeds else None
     job = AnsweringJob(
         contract,
         chosen,
         draws,
-        FileJournal(settings, missing, draws, rows),
+        FileJournal(settings, names, draws, rows),
         KeptVotes.of(settings, places),
         embedder,
     )
@@ -484,5 +481,5 @@ def consult(folder: UnitFolder) -> str:
     if not path.exists():
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
     drafts = dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
-    write_text_drafts(folder, drafts)
+    write_text_drafts(folder, {asked[key][0]: answers for key, answers in drafts.items()})
     return f"{len(drafts)} times {contract.query_count} answers"

@@ -1,13 +1,11 @@
-"""Released values and queries become prompts; the model's answer to every prompt, as
-log-probabilities of labels or as text.
+"""From released values and queries to rows of results: prompts, the model's answer to each as
+log-probabilities of labels or as text, and measures of these beside baselines, which are what the
+same budget gives without a language model.
 
-A unit is scored in a few parts, so that workers stay evenly busy. Each cell is stored as soon
-as it is scored, so that a resumed run scores only what is missing; cells are scored one by
-one, so that the result does not depend on where it stopped or who scored it. Nested shots of
-one epsilon share their beginnings and are scored together, always all of them.
-
-Evaluation: scores of a unit, and baselines, which is what the same budget gives without a language
-model, become rows of results.
+A unit is scored in a few parts, so that workers stay evenly busy. Each cell is stored as soon as it
+is scored, so that a resumed run scores only what is missing; cells are scored one by one, so that
+the result does not depend on where it stopped or who scored it. Nested shots of one epsilon share
+their beginnings and are scored together, always all of them.
 """
 
 from __future__ import annotations
@@ -39,9 +37,10 @@ from dpicl.ground.files import (
 from dpicl.ground.types import QueryTable
 from dpicl.home.accounts import ledger_key, open_ledger
 from dpicl.methods import METHODS, tabular, tabular_method
-from dpicl.methods.base import ZERO_SHOT, results
+from dpicl.methods.base import ZERO_SHOT
 from dpicl.methods.evaluation import Metrics
-from dpicl.methods.row_method import answered_rows, in_words, row_method
+from dpicl.methods.grid import costs, results
+from dpicl.methods.row_method import answered_rows, contexts, in_words, row_method
 from dpicl.methods.tabular_answers import averaged
 from dpicl.methods.text_method import TextMethod
 from dpicl.models.asking import isolated_answers, public_answer
@@ -366,21 +365,11 @@ def _score_rows(folder: UnitFolder, numbers: Mapping[Cell, int]) -> None:
     """Cells whose queries a tabular model answers beside released rows, by the number of their
     file.
     """
-    model, unit, contract = (
-        tabular_model_of(folder.run),
-        replace(folder.unit, evaluated_cells=tuple(numbers)),
-        folder.contract,
-    )
-    answered = answered_rows(
-        model,
-        row_method(folder.method),
-        read_released(folder),
-        folder.rows.queries(),
-        contract,
-        unit,
-        folder.draws,
-    )
-    for cell, scores in answered:
+    method, contract = row_method(folder.method), folder.contract
+    unit = replace(folder.unit, evaluated_cells=tuple(numbers))
+    shown = contexts(method, read_released(folder), contract, unit, folder.draws)
+    asked = method.bins(folder.rows.queries(), contract)
+    for cell, scores in answered_rows(tabular_model_of(folder.run), shown, asked, contract):
         write_arrays(
             _cell_file(folder, numbers[cell]), {cell.key: scores}, mode=_prompts_mode(folder)
         )
@@ -444,7 +433,8 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
         cell.key: one for cell, one in method.answers.values_of(scores, queries, contract).items()
     }
     write_table(folder.path / VALUES, pa.table(judged))
-    fitted = read_json(folder.path / BASELINES) if method.fits_baselines(contract, unit) else []
+    fits = unit.baselines and method.fits_baselines(contract)
+    fitted = read_json(folder.path / BASELINES) if fits else []
     baselines = {
         Cell(row["system"], float(row["epsilon"])): Metrics(
             **{name: value for name, value in row.items() if name in _MEASURED}
@@ -522,13 +512,11 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
 
 
 def _rows(folder: UnitFolder, metrics: Mapping[Cell, Metrics]) -> list[dict[str, Any]]:
-    rows = (
-        result.as_row()
-        for result in results(
-            folder.unit, metrics, folder.method.costs(folder.declared, folder.unit)
-        )
-    )
+    paid = costs(folder.method, folder.declared, folder.unit)
     return [
-        {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
-        for row in rows
+        {
+            name: finite(value) if isinstance(value, float) else value
+            for name, value in result.as_row().items()
+        }
+        for result in results(folder.unit, metrics, paid)
     ]

@@ -28,6 +28,7 @@ from dpicl.ledger import Account, Ledger, release_id
 from dpicl.ledger import ReleaseCharge as Release
 from dpicl.ledger.budget import as_paid
 from dpicl.methods import METHODS, on_texts, tabular_method
+from dpicl.methods.grid import check
 from dpicl.methods.row_method import check_rows
 from dpicl.methods.text_method import TextMethod
 from dpicl.models.asking import AskedBy
@@ -475,7 +476,7 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
         check_embedder(plan.embedder)
     method.refuse_run(contract)
     _check_periods(contract, unit, plan)
-    method.check(contract if plan.pipeline.reports is None else as_received(contract), unit)
+    check(method, contract if plan.pipeline.reports is None else as_received(contract), unit)
     check_drawn(contract, unit, anyway=plan.pipeline.anyway)
 
 

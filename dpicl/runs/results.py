@@ -1,8 +1,4 @@
-"""Collecting a run: manifest, results and timings of all its units in one place each.
-
-Where a run's texts are fewer than were published, which makes it another experiment: the noise that
-each size takes at the same epsilon.
-"""
+"""Collecting a run: manifest, results and timings of all its units in one place each."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ from dpicl.methods import METHODS, on_texts, tabular_method, unit_of
 from dpicl.methods.base import CellCost, Method
 from dpicl.methods.evaluation import majority, results_frame_columns
 from dpicl.methods.gdp_tabicl import GdpTabicl
-from dpicl.methods.row_method import RowMethod
+from dpicl.methods.grid import costs, points, released_by
 from dpicl.release.releases import spending_sentence
 from dpicl.release.rows import TEST
 from dpicl.runs.artefacts import MADE, RESULTS
@@ -123,68 +119,99 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         for name, contract in contracts.items()
         if isinstance(contract, Contract) and contract.label is None
     ]
-    units = list(plan.units.values())
-    counted = [one for name in plan.pipeline.datasets for one in counted_of(folder, name)]
-    grid = {
-        **plan.as_json()["pipeline"],
-        **({"shots": [plan.model.most_rows]} if plan.model.most_rows else {}),
+    units, pipeline = list(plan.units.values()), plan.pipeline
+    priced = units or [  # Table V: every epsilon amplified by every contract's sampling rate
+        unit_of(GdpTabicl.name, name, 0, pipeline.epsilons, (1,), (), False, pipeline.options)
+        for name in contracts
+    ]
+    facts: dict[str, Any] = {
+        "run_id": plan.run_id,
+        "pipeline": plan.pipeline_name,
+        "title": pipeline.title,
+        "kind": pipeline.kind,
+        "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+        "dpicl_version": dpicl.__version__,
+        "simulated": not charged,
+        **_models(folder, plan, settings),
+        "grid": _grid(plan),
+        "options": _options(plan),
+        "contracts": {name: _contract(contract) for name, contract in contracts.items()},
+        "guarantees": _guarantees(plan, priced, contracts),
+        **_software(plan),
+        "command": command_of(plan, typed_places(plan, settings)),
+        "majority": _majority(folder, units, settings),
+        "budget": [CLIENTS_PAY]
+        if pipeline.reports
+        else spending_sentences(folder, plan.units, settings),
     }
-    options = plan.pipeline.options.model_dump(mode="json", context=IN_FULL)
-    by_method = {name: choices for name, choices in options.items() if isinstance(choices, dict)}
+    if pipeline.reports:
+        facts["reports"] = [
+            counted.as_json() for name in pipeline.datasets for counted in counted_of(folder, name)
+        ]
+    return facts | {
+        "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
+        "not_protected": _not_protected(plan, contracts),
+        "evaluation": {name: contract.evaluation for name, contract in charged.items()}
+        | dict.fromkeys(unlabelled, "no label"),
+        "evaluation_noise": _evaluation_noise(units, contracts),
+        "smaller_than_published": smaller_than_published(units, contracts),
+        "left_out": [*left_out(plan, contracts), *_no_time(folder, plan)],
+    }
+
+
+def _models(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
+    """Who answers, who is asked beside it, who reads rows, and how they are asked."""
     model = next(
         (folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()),
         folder / DESCRIPTIONS["scores"],
     )
-    if units and not model.exists():  # no worker has opened it
+    if plan.units and not model.exists():  # no worker has opened it
         describe_model(folder, settings)
-    priced = units or [  # Table V: every epsilon amplified by every contract's sampling rate
-        unit_of(
-            GdpTabicl.name, name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options
-        )
-        for name in contracts
-    ]
+    facts: dict[str, Any] = {"model": dict(read_json(model)) if plan.units else None}
+    if plan.units and plan.beside:
+        facts["beside"] = [dict(read_json(folder / beside_file(spec.name))) for spec in plan.beside]
+    facts["writer"] = plan.writer.name if plan.writer and plan.pipeline.generator else None
+    if (folder / ASKED).exists():
+        facts["asked"] = read_json(folder / ASKED)
+    return facts | {"embedder": plan.embedder.name if plan.embedder else None}
+
+
+def _grid(plan: Plan) -> dict[str, Any]:
+    """What a table of results is over, and how often each query is asked."""
+    grid = plan.as_json()["pipeline"]
+    if plan.model.most_rows:
+        grid["shots"] = [plan.model.most_rows]
+    return {name: grid[name] for name in _GRID} | {
+        "queries": plan.pipeline.queries,
+        "draws": plan.pipeline.draw_count,
+        "window": plan.pipeline.window,
+    }
+
+
+def _options(plan: Plan) -> dict[str, Any]:
+    """By method, and for all of them."""
+    options = plan.pipeline.options.model_dump(mode="json", context=IN_FULL)
+    by_method = {name: choices for name, choices in options.items() if isinstance(choices, dict)}
+    shared = {name: choice for name, choice in options.items() if name not in by_method}
+    return {**by_method, "all methods": shared}
+
+
+def _contract(contract: Declared) -> dict[str, Any]:
     return {
-        "run_id": plan.run_id,
-        "pipeline": plan.pipeline_name,
-        "title": plan.pipeline.title,
-        "kind": plan.pipeline.kind,
-        "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        "dpicl_version": dpicl.__version__,
-        "simulated": not charged,
-        "model": dict(read_json(model)) if units else None,
-        **(
-            {"beside": [dict(read_json(folder / beside_file(one.name))) for one in plan.beside]}
-            if units and plan.beside
-            else {}
-        ),
-        "writer": plan.writer.name if plan.writer and plan.pipeline.generator else None,
-        **({"asked": read_json(folder / ASKED)} if (folder / ASKED).exists() else {}),
-        "embedder": plan.embedder.name if plan.embedder else None,
-        "grid": {name: grid[name] for name in _GRID}
-        | {
-            "queries": plan.pipeline.queries,
-            "draws": plan.pipeline.draw_count,
-            "window": plan.pipeline.window,
-        },
-        "options": {
-            **by_method,
-            "all methods": {
-                name: choice for name, choice in options.items() if name not in by_method
-            },
-        },
-        "contracts": {
-            name: {
-                "digest": contract_digest(contract),
-                "title": contract.source.title,
-                "licence": contract.source.licence,
-                "benchmark": contract.privacy.budget.benchmark,
-                "sampling_rate": _rate(contract),
-            }
-            for name, contract in contracts.items()
-        },
-        "guarantees": _guarantees(plan, priced, contracts),
+        "digest": contract_digest(contract),
+        "title": contract.source.title,
+        "licence": contract.source.licence,
+        "benchmark": contract.privacy.budget.benchmark,
+        "sampling_rate": _rate(contract),
+    }
+
+
+def _software(plan: Plan) -> dict[str, Any]:
+    """Versions of packages and methods, and the machine."""
+    return {
         "versions": {
-            name: next((one.version for one in distributions(name=name)), None) for name in PACKAGES
+            name: next((found.version for found in distributions(name=name)), None)
+            for name in PACKAGES
         },
         "methods": {
             name: {
@@ -198,26 +225,15 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
             "platform": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
         },
-        "command": command_of(plan, typed_places(plan, settings)),
-        "majority": _majority(folder, units, settings),
-        "budget": [CLIENTS_PAY]
-        if plan.pipeline.reports
-        else spending_sentences(folder, plan.units, settings),
-        **({"reports": [one.as_json() for one in counted]} if plan.pipeline.reports else {}),
-        "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
-        "not_protected": _not_protected(plan, contracts),
-        "evaluation": {name: contract.evaluation for name, contract in charged.items()}
-        | dict.fromkeys(unlabelled, "no label"),
-        "evaluation_noise": _evaluation_noise(units, contracts),
-        "smaller_than_published": smaller_than_published(units, contracts),
-        "left_out": [*left_out(plan, contracts), *_no_time(folder, plan)],
     }
 
 
 def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     """Sentences on what a run tells of without noise."""
     public = {
-        one.privacy.budget.benchmark for one in contracts.values() if one.evaluation == "public"
+        contract.privacy.budget.benchmark
+        for contract in contracts.values()
+        if contract.evaluation == "public"
     }
     return [
         *(_BENCHMARK if True in public else ()),
@@ -324,7 +340,7 @@ def command_of(plan: Plan, places: Sequence[str] = ()) -> str:
     reports = [f"--reports {shlex.quote(place)}" for place in places]
     # the last period of a horizon is not that of a table that is released anew
     shared = set(plan.periods.values())
-    period = [f"--period {one}" for one in shared if len(shared) == 1]
+    period = [f"--period {period}" for period in shared if len(shared) == 1]
     return " ".join(
         [
             "dpicl run",
@@ -364,14 +380,9 @@ def _guarantees(
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
         method, contract = METHODS[unit.method], plan.contract_of(unit, contracts[unit.dataset])
-        ways = {
-            "icl",
-            *(
-                f"icl-{name}"
-                for name in getattr(getattr(unit.options, unit.method), "variants", {})
-            ),
-        }
-        for cell, cost in method.costs(contract, unit).items():
+        variants = method.variants(unit.chosen(method.options))
+        ways = {system.replace(method.source, "icl", 1) for system in variants}
+        for cell, cost in costs(method, contract, unit).items():
             key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
             if cell.system in ways and cell.epsilon != math.inf and key not in rows:
                 nominal = cost.nominal
@@ -401,11 +412,11 @@ def _statement(
     """The guarantee of a cell: what its method says, or where clients report, what they are
     promised.
     """
-    collections = collections_of(plan, contract, unit) if plan.pipeline.reports else {}
-    if not collections:
-        return method.statement(contract, unit, cell, cost)
-    assert isinstance(method, RowMethod)
-    return collections[method.released_by(cell, collections)].statement
+    asked = points(method, unit)
+    release = cell if cell in asked else released_by(method, cell, asked)
+    if not plan.pipeline.reports:
+        return method.statement(contract, asked[release], cost)
+    return collections_of(plan, contract, unit)[release].statement
 
 
 def smaller_than_published(
@@ -425,7 +436,7 @@ def smaller_than_published(
         ):
             continue
         whole = edition(contract.edition_of.stated, PUBLISHED)
-        here, published = (min(one.row_bounds.values()) for one in (contract, whole))
+        here, published = (min(texts.row_bounds.values()) for texts in (contract, whole))
         if here >= published:
             continue
         named = {
@@ -437,27 +448,22 @@ def smaller_than_published(
             "noise": [],
         }
         noise = found.setdefault(unit.dataset, named)["noise"]
-        if not any(one["method"] == unit.method for one in noise):
+        if not any(row["method"] == unit.method for row in noise):
             noise += _noise(unit, contract, whole)
     return list(found.values())
 
 
 def _noise(unit: Unit, contract: TextContract, whole: TextContract) -> list[dict[str, Any]]:
     """At the least and the greatest epsilon."""
-    method, finite = (
-        on_texts(unit.method),
-        sorted(epsilon for epsilon in unit.epsilons if 0 < epsilon < math.inf),
-    )
-    cells = [
-        Cell("icl", epsilon, max(unit.shots))
-        for epsilon in dict.fromkeys([*finite[:1], *finite[-1:]])
-    ]
+    method, releases = on_texts(unit.method), points(on_texts(unit.method), unit)
+    finite = sorted(epsilon for epsilon in unit.epsilons if 0 < epsilon < math.inf)
     return [
         {
             "method": unit.method,
-            "epsilon": cell.epsilon,
-            "here": method.noise(contract, unit, cell),
-            "published": method.noise(whole, unit, cell),
+            "epsilon": epsilon,
+            "here": method.noise(contract, point),
+            "published": method.noise(whole, point),
         }
-        for cell in cells
+        for epsilon in dict.fromkeys([*finite[:1], *finite[-1:]])
+        for point in [releases[Cell("icl", epsilon, max(unit.shots))]]
     ]

@@ -1,12 +1,10 @@
-"""What every stage has in common: skipping what is done, timing, a line for the log, clean errors.
+"""What all stages of a run have in common: skipping what is done, timing, a line for the log, and
+errors that are clean. A stage is a function of references; its exception text reaches an
+orchestrator's database.
 
-A stage is a function of references; its exception text reaches an orchestrator's database.
-
-What a run says of its rows without noise: which checks hold, and how long the stages took that read
-rows.
-
-Logs for machines: with DPICL_LOG_FORMAT=json every line of our loggers on standard error is one
-JSON object.
+What is noted of private rows without noise, which checks hold and how long stages took that read
+them, is kept for their holder (`Verdicts`). With DPICL_LOG_FORMAT=json every line of our loggers on
+standard error is one JSON object.
 """
 
 from __future__ import annotations

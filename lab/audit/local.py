@@ -9,15 +9,12 @@ from functools import partial
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.contract.pipeline import Cell
 from dpicl.data.local.observed import Reported
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.mechanisms.two_levels import send, two_levels
 from dpicl.mechanisms.unary_encoding import report, unary
-from dpicl.methods import Options, unit_of
 from dpicl.methods.collection import collect
-from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.options import LdpOptions
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 from lab.audit.neighbours import contract_of, rows
@@ -59,16 +56,6 @@ def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
     of_releases = contract_of({f"column_{number}": declared for number in range(ANSWERS - 1)})
     columns = {name: column for name, column in of_releases.columns.items() if name != "place"}
     contract = of_releases.model_copy(update={"columns": columns, "groups": {}})
-    unit = unit_of(
-        LdpTabicl.name,
-        contract.name,
-        0,
-        (epsilon,),
-        (1,),
-        (),
-        False,
-        Options.model_validate({LdpTabicl.name: options}),
-    )
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         differing = ["bought"] if options.design == "agreement" else columns
@@ -78,7 +65,7 @@ def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
             count,
         )
         draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
-        collected = collect(table, contract, unit, draws)[Cell("reports", epsilon)]
+        collected = collect(table, contract, options, epsilon, draws)
         if isinstance(collected, Reported):
             return collected.stored
         # clients of one answer are alike, and so are the cells of all questions

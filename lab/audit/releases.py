@@ -23,6 +23,7 @@ from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import Options, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
+from lab import in_memory
 from lab.audit.case import LESS_NOISE, AuditCase, Draw, Mutant, Trial, less_noise, low_bits
 from lab.audit.counts import PRESENT_ONLY, present_only
 from lab.audit.means import BEYOND, HALVED, ROWS, VALUE, NoClip, NoiseOf, halved, points_to_more
@@ -114,7 +115,9 @@ def _by_method(contract: Contract, epsilon: float, tables: dict[bool, PrivateTab
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         def release() -> list[bool]:
             draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
-            (released,) = GdpTabicl().in_memory(tables[which], contract, unit, draws).draws.values()
+            (released,) = in_memory.of_table(
+                GdpTabicl(), tables[which], contract, unit, draws
+            ).draws.values()
             return [group.values["kind"] == CATEGORIES[-1] for group in released.groups]
 
         return _in_runs(count, release)

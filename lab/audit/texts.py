@@ -16,14 +16,15 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.pure import one_choice
 from dpicl.contract import TextContract, parse_contract
-from dpicl.contract.pipeline import Cell
+from dpicl.contract.pipeline import Point
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot_generation import write
-from dpicl.methods.few_shot_plan import CellPlan, Drawing, GenerationShape, Noise, VoterPool
+from dpicl.methods.few_shot_plan import Drawing, GenerationShape, Noise, TextsPlan, VoterPool
 from dpicl.methods.few_shot_voting import WritingJob
+from dpicl.methods.options import FewShotVariant
 from dpicl.methods.text_method import Memory
 from dpicl.models.requests import ModelDescription, Tokens
 from dpicl.models.votes import (
@@ -48,7 +49,7 @@ _SURE, _UNCLIPPED = np.array([-100.0, 0.0]), 128.0
 RATE, FRESH_EPSILON = Fraction(1, 2), Fraction(2)
 _SHARE = 10
 _RUNS_AT_ONCE = 1_000
-_CELL = Cell("icl", 1.0, 1)
+_POINT = Point("icl,epsilon=1.0,shots=1", 1.0, FewShotVariant(), 1)
 _POOL = VoterPool(None, 2)
 
 
@@ -142,17 +143,17 @@ def _contract() -> TextContract:
 
 def _plan(
     shape: GenerationShape, noise: TokenNoise | DifferenceToken, rate: Fraction, delta: float = 0.0
-) -> CellPlan:
+) -> TextsPlan:
     guarantee = price(
         shape.event(Noise(noise), rate, 1),
         neighbours=Neighbours.ADD_OR_REMOVE_ONE,
         unit="row",
         delta=delta,
     )
-    return CellPlan(_CELL, shape, ("any",), {_POOL: Drawing(rate, Noise(noise))}, guarantee)
+    return TextsPlan(_POINT, shape, ("any",), {_POOL: Drawing(rate, Noise(noise))}, guarantee)
 
 
-def _trial(plan: CellPlan, model: EchoingModel | None = None) -> Trial:
+def _trial(plan: TextsPlan, model: EchoingModel | None = None) -> Trial:
     """No row, and one; whether its text is written."""
     contract = _contract()
 
@@ -171,9 +172,9 @@ def _trial(plan: CellPlan, model: EchoingModel | None = None) -> Trial:
                 Draws(stream.below(1 << 64), "audit", simulated=True)
                 for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))
             ]
-            jobs = [WritingJob({_CELL: plan}, Memory(draw)) for draw in draws]
+            jobs = [WritingJob({_POINT.key: plan}, Memory(draw)) for draw in draws]
             hits += [
-                texts[_CELL][0].text == OWN
+                texts[_POINT.key][0].text == OWN
                 for texts in write(rows, contract, model or EchoingModel(), jobs)
             ]
         return np.array(hits)
@@ -200,7 +201,7 @@ def _mistaken(mistake: str) -> Trial:
     return _trial(_INK, EchoingModel(mistake))
 
 
-def _drawn(plan: CellPlan, rate: Fraction, noise: TokenNoise | DifferenceToken) -> Trial:
+def _drawn(plan: TextsPlan, rate: Fraction, noise: TokenNoise | DifferenceToken) -> Trial:
     """By another noise or rate than the plan's guarantee is for."""
     return _trial(replace(plan, drawings={_POOL: Drawing(rate, Noise(noise))}))
 

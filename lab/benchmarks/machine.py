@@ -34,6 +34,7 @@ from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.release.releases import check_shared
+from lab import in_memory
 from lab.audit.end_to_end.claims import rows_moved
 from lab.audit.end_to_end.commands import Output, command_line, protect
 from lab.audit.end_to_end.mutants import MUTANTS, caught
@@ -126,9 +127,9 @@ def a_library_call() -> int:
         rows = PrivateTable(
             typed_table(pa.Table.from_pylist(base_rows(Declaration())), contract, "shop.csv")
         )
-        release = tabular("gdp_tabicl").in_memory
+        method, draws = tabular("gdp_tabicl"), draws_for(contract, 0)
         return _refused(
-            lambda: release(rows, contract, unit, draws_for(contract, 0)), "charges no ledger"
+            lambda: in_memory.of_table(method, rows, contract, unit, draws), "charges no ledger"
         )
 
 

@@ -36,6 +36,7 @@ from dpicl.models.opening import open_scorer
 from dpicl.models.requests import CONTINUATIONS, Scorer
 from dpicl.models.spec import ModelSpec
 from dpicl.release.pipelines import MethodName
+from lab import in_memory
 from lab.benchmarks.figures import Figures, bench, seconds, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 from lab.training.held_out import evaluate
@@ -58,7 +59,7 @@ def prompts_of(
         unit_of(method, contract.name, seed, EPSILONS, (SHOTS,), (), False, Options()),
         draws_for(contract, seed),
     )
-    released = tabular(method).in_memory(split.train, contract, unit, draws)
+    released = in_memory.of_table(tabular(method), split.train, contract, unit, draws)
     found = tabular(method).prompts(released, split.queries, contract, unit, draws)
     return {cell: texts for cell, texts in found.items() if cell.system == "icl"}
 

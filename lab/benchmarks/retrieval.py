@@ -32,6 +32,7 @@ from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.models.embedding import HashedNGrams
 from dpicl.models.requests import ModelDescription
 from dpicl.release.journal import FileSpending
+from lab import in_memory
 from lab.benchmarks.figures import Figures, bench, sized
 
 ASKERS, QUERIES_EACH, RECORDS, MOST = sized(64, 4), 4, 10_000, 8
@@ -131,8 +132,8 @@ def accuracy(figures: Figures) -> None:
         False,
         Options(dp_icl=EnsembleOptions(variants=near)),
     )
-    released, _ = DpIcl().in_memory(
-        split.train, split.queries, contract, unit, Repeating(contract), HashedNGrams()
+    released, _ = in_memory.of_texts(
+        DpIcl(), split.train, split.queries, contract, unit, Repeating(contract), HashedNGrams()
     )
     truth = split.queries.data.column("label").to_pylist()
     right = {

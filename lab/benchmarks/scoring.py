@@ -19,6 +19,7 @@ from dpicl.models.local.padded_reader import LoadedModel, read_padded
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.local.tree_reader import LEAST_SAVING, PrefixTree, grow_tree, read_shared
+from lab import in_memory
 from lab.benchmarks import endpoint
 from lab.benchmarks.answers.plain_tables import plain_tables
 from lab.benchmarks.figures import Figures, bench, sized
@@ -162,7 +163,11 @@ def local_prompts(figures: Figures) -> None:
     draws = draws_for(contract, 0)
     method = tabular("ldp_tabicl")
     prompts = method.prompts(
-        method.in_memory(split.train, contract, unit, draws), split.queries, contract, unit, draws
+        in_memory.of_table(method, split.train, contract, unit, draws),
+        split.queries,
+        contract,
+        unit,
+        draws,
     )
     with tempfile.TemporaryDirectory() as folder:
         texts = [text for part in prompts.values() for text in part[:40]]

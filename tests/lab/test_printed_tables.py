@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from dpicl.methods import unit_of
 from dpicl.methods.few_shot_plan import GenerationShape
 from dpicl.methods.published import errata, table_v
 from dpicl.release.pipelines import load_pipelines
@@ -73,12 +72,12 @@ def test_a_pipeline_writes_with_the_sizes_of_table_9(name):
         for cell in table_nine()
     }
     for dataset in pipeline.datasets:
-        unit = unit_of("few_shot_generation", dataset, 0, (4.0,), (4,), (), False, pipeline.options)
         for system in (
             "icl",
             *(f"icl-{variant}" for variant in pipeline.options.few_shot_generation.variants),
         ):
-            shape = GenerationShape.of(TEXT_CONTRACTS[dataset], unit, system)
+            chosen = pipeline.options.few_shot_generation.variant(system)
+            shape = GenerationShape.of(TEXT_CONTRACTS[dataset], chosen)
             assert (shape.voters, shape.examples, shape.max_tokens) == printed[dataset], (
                 dataset,
                 system,

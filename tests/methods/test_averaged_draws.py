@@ -15,12 +15,12 @@ from dpicl.contract.models import Split
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import DeclarationError
 from dpicl.ground.types import QueryTable
-from dpicl.methods import METHODS, tabular, tabular_method
+from dpicl.methods import METHODS, grid, tabular, tabular_method
 from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_answers import averaged, is_drawn, mean_of_draws
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.release.names import parameters_of
-from tests.direct import release, run
+from tests.direct import point, release, run
 from tests.library.examples import random_table, small_contract
 from tests.methods.examples import contract_for, rows_for, unit_for
 
@@ -90,8 +90,10 @@ def test_the_same_shots_of_all_queries_are_those_of_the_first_and_change_no_rele
         text.rpartition("\n")[2] for text in own[Cell("icl", 5.0, 2)]
     ]
     contract, method = small_contract(), METHODS[name]
-    for cell in method.releases(contract, unit):
-        assert method.identity(contract, same, cell) == method.identity(contract, unit, cell)
+    for cell in grid.prices(method, contract, unit):
+        assert method.identity(contract, point(same, cell)) == method.identity(
+            contract, point(unit, cell)
+        )
 
 
 @every_row_method
@@ -130,8 +132,8 @@ def test_results_of_averaged_draws_cost_what_their_release_does(
     name: str, small_split: Any
 ) -> None:
     unit, contract = drawn(name, 2, baselines=True, shot_selection=("near",)), small_contract()
-    costs = METHODS[name].costs(contract, unit)
-    (paid,) = {cost.nominal.epsilon for cost in METHODS[name].releases(contract, unit).values()}
+    costs = grid.costs(METHODS[name], contract, unit)
+    (paid,) = {cost.nominal.epsilon for cost in grid.prices(METHODS[name], contract, unit).values()}
     for system in ("averaged", "averaged-near", "icl"):
         assert costs[Cell(system, 5.0, 2)].nominal.epsilon == paid
     results = run(small_split(), contract, unit, HashScorer())
@@ -143,9 +145,11 @@ def test_results_of_averaged_draws_cost_what_their_release_does(
 def test_draws_are_no_part_of_a_release_s_name_but_of_what_measures_its_answers(name: str) -> None:
     contract = contract_for(name)
     one, eight = drawn(name, 1), drawn(name, 8)
-    assert METHODS[name].releases(contract, one) == METHODS[name].releases(contract, eight)
-    for cell in METHODS[name].releases(contract, one):
-        assert parameters_of(contract, one, cell) == parameters_of(contract, eight, cell)
+    assert grid.prices(METHODS[name], contract, one) == grid.prices(METHODS[name], contract, eight)
+    for cell in grid.prices(METHODS[name], contract, one):
+        assert parameters_of(contract, one.method, point(one, cell)) == parameters_of(
+            contract, eight.method, point(eight, cell)
+        )
     counted = tabular_method.measured_cells(eight)
     assert Cell("averaged", 5.0, 2) in counted and all(cell.draw is None for cell in counted)
     assert tabular_method.measured_cells(drawn(name, 4)) == counted

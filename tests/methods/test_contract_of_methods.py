@@ -25,7 +25,7 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
-from dpicl.methods import METHODS, on_texts, tabular
+from dpicl.methods import METHODS, grid, on_texts, tabular
 from dpicl.methods.base import ZERO_SHOT, Method, draws_for
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
@@ -36,7 +36,8 @@ from dpicl.runs.chain import answered, released, rows_ready
 from dpicl.runs.execute import call_all
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import read_plan
-from tests.direct import release
+from lab import in_memory
+from tests.direct import point, points_of, release
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.examples import ROOT
 from tests.library.text_contracts import lines, records
@@ -68,23 +69,25 @@ def test_it_is_priced_whatever_is_predicted(name: str, table: str) -> None:
 
 
 def _priced(method: Method, contract: Any, unit: Unit) -> None:
-    releases = method.releases(contract, unit)
+    releases = grid.prices(method, contract, unit)
     assert releases and all(0 < cost.charged.epsilon < math.inf for cost in releases.values())
-    costs = method.costs(contract, unit)
+    costs = grid.costs(method, contract, unit)
     assert costs and all(cost.charged.epsilon <= 1 + 1e-9 for cost in costs.values()), (
         "a cell costs no more than was asked for"
     )
     for cell, cost in releases.items():
-        assert json.dumps(method.identity(contract, unit, cell)) and method.statement(
-            contract, unit, cell, cost
+        assert json.dumps(method.identity(contract, point(unit, cell))) and method.statement(
+            contract, point(unit, cell), cost
         )
 
 
 @every_method
 def test_no_noise_is_refused_on_private_data(name: str) -> None:
     with pytest.raises(PrivacyError, match="epsilon=inf releases rows without noise"):
-        METHODS[name].check(
-            contract_for(name, private=True), unit_for(name, epsilons=(1.0, math.inf))
+        grid.check(
+            METHODS[name],
+            contract_for(name, private=True),
+            unit_for(name, epsilons=(1.0, math.inf)),
         )
 
 
@@ -103,11 +106,11 @@ def test_baselines_that_nobody_pays_for_are_left_out(name: str) -> None:
         }
     )
     for contract in (private, benchmark.model_copy(update={"privacy": persons})):
-        method.check(contract, unit)  # the rest of the unit runs
+        grid.check(method, contract, unit)  # the rest of the unit runs
         if method.baselines_read == "private":
-            assert "are left out" in str(
-                method.without_baselines(contract)
-            ) and not method.fits_baselines(contract, unit)
+            assert "are left out" in str(method.without_baselines(contract)) and not (
+                unit.baselines and method.fits_baselines(contract)
+            )
             with pytest.raises(PrivacyError, match="are left out: they"):
                 method.fitted(
                     Released({}),
@@ -119,8 +122,8 @@ def test_baselines_that_nobody_pays_for_are_left_out(name: str) -> None:
                 )
         else:
             assert method.without_baselines(contract) is None
-    assert method.without_baselines(benchmark) is None and method.fits_baselines(
-        benchmark, unit
+    assert method.without_baselines(benchmark) is None and (
+        unit.baselines and method.fits_baselines(benchmark)
     ) == (method.baselines_read != "none")
 
 
@@ -141,9 +144,9 @@ def test_nothing_is_drawn_of_private_data_without_a_charge(name: str) -> None:
     contract, unit, rows = contract_for(name, private=True), unit_for(name), Untouchable()
     with pytest.raises(PrivacyError, match="charges no ledger, and these rows have a budget"):
         if name in TABULAR:
-            method.in_memory(rows, contract, unit, draws_for(contract, 0))
+            in_memory.of_table(method, rows, contract, unit, draws_for(contract, 0))
         else:
-            method.in_memory(rows, None, contract, unit, None, None)
+            in_memory.of_texts(method, rows, None, contract, unit, None, None)
 
 
 @every_method
@@ -188,7 +191,7 @@ def test_a_release_is_read_as_it_was_published(name: str, table: str) -> None:
         pytest.skip("refused without a label")
     for cell, drawn in release(rows_for(table=table), contract, unit).draws.items():
         content = method.encode(drawn)
-        again = method.decode(content, contract, unit, cell)
+        again = method.decode(content, contract, point(unit, cell))
         assert method.encode(again) == content
         assert method.artefact.endswith((".json", ".npz"))
 
@@ -205,7 +208,7 @@ def test_texts_are_read_as_they_were_published() -> None:
         (DpIcl.name, [["one", "two"], []]),
     ):
         method, unit = on_texts(name), unit_for(name)
-        released = dict.fromkeys(method.releases(contract, unit), drawn)
+        released = dict.fromkeys(grid.prices(method, contract, unit), drawn)
         stored = {cell.key: method.encode(one) for cell, one in released.items()}
         assert method.read(json.loads(json.dumps(stored)), unit) == released
 
@@ -225,23 +228,17 @@ def test_batches_are_worth_the_whole_table(name: str, table: str) -> None:
         unit_for(name, epsilons=(math.inf,), shots=contract.shots[:2]),
         rows_for(table=table),
     )
-    cells = list(method.releases(contract, unit))
     whole = release(rows, contract, unit).draws
     draws: Draws = draws_for(contract, 0)
     parts = [type(rows)(rows.data.slice(start, 20)) for start in (0, 20, 40)]
-    counted = [
-        method.count(part, contract, unit, draws.of_batch(number), cells)
-        for number, part in enumerate(parts)
-    ]
-    assert all(
-        isinstance(array, np.ndarray)
-        for one in counted
-        for arrays in one.values()
-        for array in arrays.values()
-    )
-    merged = method.merge(counted, contract, unit, draws, cells)
-    for cell in cells:
-        assert method.encode(merged[cell]) == method.encode(whole[cell])
+    for cell, asked in points_of(unit).items():
+        counted = [
+            method.count(part, contract, asked, draws.of_batch(number))
+            for number, part in enumerate(parts)
+        ]
+        assert all(isinstance(array, np.ndarray) for one in counted for array in one.values())
+        merged = method.merge(counted, contract, asked, draws)
+        assert method.encode(merged) == method.encode(whole[cell])
 
 
 @pytest.fixture

@@ -15,10 +15,12 @@ from dpicl.data.prompts import MOST_SHOTS
 from dpicl.data.reading.source import load_source
 from dpicl.data.reading.split import split_table
 from dpicl.ground.errors import PrivacyError
-from dpicl.methods import DEFAULTS, METHODS, Options, Registry, tabular, unit_of
+from dpicl.methods import DEFAULTS, METHODS, Options, Registry, grid, tabular, unit_of
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.base import draws_for
 from dpicl.release.names import parameters_of
+from lab import in_memory
+from tests.direct import point
 from tests.library.examples import small_contract
 from tests.methods.examples import TABULAR, every_tabular_method
 
@@ -47,7 +49,7 @@ def demonstrations(name: str, contract: Contract, unit: Unit) -> dict[str, list[
     """Of every system that looks at no query, from one release of the contract's own rows."""
     method, draws = tabular(name), draws_for(contract, 0)
     split = split_table(load_source(contract, data_folder=None, cache_folder=None), contract)  # type: ignore[arg-type]
-    released = method.in_memory(split.train, contract, unit, draws)
+    released = in_memory.of_table(method, split.train, contract, unit, draws)
     return {
         cell.system: texts
         for cell, texts in method.examples(released, contract, unit, draws).items()
@@ -84,7 +86,7 @@ def test_each_trust_has_one_method_of_tables() -> None:
 def test_default_options_are_options_of_one_release(name: str) -> None:
     contract = small_contract()
     unit = default_unit(name, contract, shots=2)
-    assert len(tabular(name).releases(contract, unit)) == 1
+    assert len(grid.prices(tabular(name), contract, unit)) == 1
     assert tabular(name).handed_out(unit) in unit.systems
 
 
@@ -92,9 +94,11 @@ def test_default_options_are_options_of_one_release(name: str) -> None:
 def test_what_demonstrates_is_no_part_of_a_releases_name(name: str) -> None:
     """So that a run of a pipeline finds the release of `protect`, and the other way round."""
     contract, unit = small_contract(), default_unit(name, small_contract())
-    (cell,) = tabular(name).releases(contract, unit)
+    (cell,) = grid.prices(tabular(name), contract, unit)
     plain = default_unit(name, contract, shot_selection=[])
-    assert parameters_of(contract, unit, cell) == parameters_of(contract, plain, cell)
+    assert parameters_of(contract, unit.method, point(unit, cell)) == parameters_of(
+        contract, plain.method, point(plain, cell)
+    )
     assert tabular(name).handed_out(plain) == "icl"
 
 

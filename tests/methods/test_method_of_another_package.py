@@ -206,8 +206,7 @@ FACTS = {
     ),
     "is missing": (
         "systems",
-        "releases",
-        "costs",
+        "cost",
         "identity",
         "statement",
         "draw",

@@ -21,14 +21,15 @@ from pydantic import ValidationError
 from dpicl.contract import parse_contract
 from dpicl.contract.base import IN_FULL, Frozen
 from dpicl.contract.load import contract_digest
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Unit
 from dpicl.ground.errors import PrivacyError
 from dpicl.ledger.keys import canonical
-from dpicl.methods import METHODS, ensemble_plan, few_shot_plan
+from dpicl.methods import METHODS, ensemble_plan, few_shot_plan, grid
 from dpicl.methods.base import draws_for
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.release.names import POST_PROCESSING, parameters_of
+from tests.direct import point, points_of
 from tests.methods.examples import TABULAR, contract_for, every_method, rows_for, unit_for
 
 PLAIN = {
@@ -86,24 +87,24 @@ def _drawn(unit: Unit) -> dict[str, object]:
     """
     method, contract = METHODS[unit.method], contract_for(unit.method)
     if isinstance(method, TabularMethod):
-        rows, draws, cells = (
-            rows_for(40),
-            draws_for(contract, unit.seed),
-            list(method.releases(contract, unit)),
-        )
-        marks = method.prepare(rows, contract, unit, draws, cells) if method.prepare_stage else {}
+        rows, draws, asked = rows_for(40), draws_for(contract, unit.seed), points_of(unit)
+        marks = grid.prepare(method, rows, contract, asked, draws)
         found = {
-            cell: method.encode(one)
-            for cell, one in method.draw(rows, contract, unit, draws, cells, marks).items()
+            cell: method.encode(drawn)
+            for cell, drawn in grid.draw(method, rows, contract, asked, draws, marks).items()
         }
     else:
-        plans = (
-            few_shot_plan.plans if isinstance(method, FewShotGeneration) else ensemble_plan.plans
-        )
+        plan: Any = (
+            few_shot_plan if isinstance(method, FewShotGeneration) else ensemble_plan
+        ).plan_release
         found = {
-            cell: repr(replace(plan, cell=Cell(""))) for cell, plan in plans(contract, unit).items()
-        }  # type: ignore[attr-defined]
-    return {canonical(parameters_of(contract, unit, cell)): one for cell, one in found.items()}
+            cell: repr(replace(plan(contract, asked), point=None))
+            for cell, asked in points_of(unit).items()
+        }
+    return {
+        canonical(parameters_of(contract, unit.method, point(unit, cell))): drawn
+        for cell, drawn in found.items()
+    }
 
 
 def _plain(name: str, chosen: dict[str, Any]) -> str:
@@ -111,8 +112,12 @@ def _plain(name: str, chosen: dict[str, Any]) -> str:
     stand.
     """
     contract = contract_for(name)
-    cell = next(iter(METHODS[name].releases(contract, unit_for(name))))
-    return canonical(parameters_of(contract, unit_for(name, **chosen), cell))
+    cell = next(iter(grid.prices(METHODS[name], contract, unit_for(name))))
+    return canonical(
+        parameters_of(
+            contract, unit_for(name, **chosen).method, point(unit_for(name, **chosen), cell)
+        )
+    )
 
 
 @pytest.mark.quick("tab_pe", "gdp_tabicl", "dp_icl")

@@ -15,7 +15,8 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract.pipeline import Cell
 from dpicl.mechanisms.private_token import TokenNoise
-from dpicl.methods.ensemble_plan import plan_cell
+from dpicl.methods.ensemble_plan import plan_release
+from tests.direct import point
 from tests.library.methods.test_retrieval import contract, unit
 
 GRID = 1e-4
@@ -34,8 +35,9 @@ def test_gaussian_uses_cost_what_dp_accounting_says(
     declared = contract()
     privacy = declared.privacy.model_copy(update={"neighbours": neighbours.value})
     declared = declared.model_copy(update={"query_count": 1000, "privacy": privacy})
-    found = plan_cell(
-        declared, unit(2.0, similarity=0.4, participations=participations), Cell("icl", 2.0, 2)
+    found = plan_release(
+        declared,
+        point(unit(2.0, similarity=0.4, participations=participations), Cell("icl", 2.0, 2)),
     )
     assert isinstance(found.noise, TokenNoise) and found.noise.amount is not None
     movement = 1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
@@ -117,8 +119,8 @@ def test_no_choice_of_queries_gets_more_than_the_uses_that_were_charged(epsilon:
 
 
 def test_the_ledger_is_charged_the_event_that_was_priced() -> None:
-    found = plan_cell(
-        contract(), unit(2.0, similarity=0.4, participations=1), Cell("icl", 2.0, 2)
+    found = plan_release(
+        contract(), point(unit(2.0, similarity=0.4, participations=1), Cell("icl", 2.0, 2))
     ).guarantee
     assert (
         price(found.event, neighbours=found.neighbours, unit=found.unit, delta=found.delta) == found

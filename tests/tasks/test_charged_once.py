@@ -16,6 +16,7 @@ import pytest
 
 from dpicl.ground.errors import RunError
 from dpicl.home.settings import Settings
+from dpicl.methods import grid
 from dpicl.report import report_steps
 from dpicl.runs.artefacts import read_drafts
 from dpicl.runs.draw import publish_drafts
@@ -97,7 +98,7 @@ def test_a_journal_goes_although_the_process_that_published_was_killed_before_it
                 folder,
                 {
                     cell: drafts[cell.key]
-                    for cell in folder.method.releases(folder.declared, folder.unit)
+                    for cell in grid.prices(folder.method, folder.declared, folder.unit)
                 },
             )
         assert any(journals.iterdir())

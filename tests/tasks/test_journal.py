@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.contract.pipeline import Cell
 from dpicl.ground.randomness import Draws
 from dpicl.home.settings import Settings
 from dpicl.release.journal import FileJournal, forget
 from tests.harness import new_place
 
-CELL, OTHER = Cell("icl", 1.0, 2), Cell("icl", 2.0, 2)
+CELL, OTHER = "icl,epsilon=1.0,shots=2", "icl,epsilon=2.0,shots=2"
 NAMES = {CELL: "a" * 64, OTHER: "b" * 64}
 
 

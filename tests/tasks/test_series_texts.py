@@ -33,7 +33,7 @@ from dpicl.ground.errors import (
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Ledger
-from dpicl.methods import METHODS, few_shot_generation, unit_of
+from dpicl.methods import METHODS, few_shot_generation, grid, unit_of
 from dpicl.methods.options import FewShotOptions
 from dpicl.release import one_release
 from dpicl.release import texts as text_release
@@ -366,7 +366,7 @@ def test_a_horizon_costs_what_the_same_release_of_one_file_does(options: dict[st
             False,
             Options(few_shot_generation=FewShotOptions.model_validate(options)),
         )
-        (cost,) = METHODS["few_shot_generation"].releases(contract, unit).values()
+        (cost,) = grid.prices(METHODS["few_shot_generation"], contract, unit).values()
         prices.append(cost.charged)
     assert prices[0] == prices[1]
 

@@ -13,8 +13,9 @@ from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.load import contract_digest, edition, edition_names
 from dpicl.contract.periods import ONCE
 from dpicl.ledger import release_id
-from dpicl.methods import METHODS, Options, unit_of
+from dpicl.methods import METHODS, Options, grid, unit_of
 from dpicl.release.names import ReleaseFacts, account_of, parameters_of
+from tests.direct import point
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = Path(__file__).parent / "data" / "names.json"
@@ -77,12 +78,14 @@ def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
             account=account.name,
             mechanism=method,
             mechanism_version=METHODS[method].draw_version,
-            parameters=parameters_of(contract, unit, cell, ReleaseFacts(writer="writer")),
+            parameters=parameters_of(
+                contract, unit.method, point(unit, cell), ReleaseFacts(writer="writer")
+            ),
             contract_digest=contract_digest(contract),
             neighbours=account.neighbours,
             period=ONCE,
         )
-        for cell in METHODS[unit.method].releases(contract, unit)
+        for cell in grid.prices(METHODS[unit.method], contract, unit)
     }
 
 

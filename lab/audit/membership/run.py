@@ -12,7 +12,6 @@ from typing import Any, get_args
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.central.evolution import DistinctRows, Histogram, Space
 from dpicl.data.central.exact_counts import ExactCounts
 from dpicl.data.central.graphical_model import NoisyMarginal
@@ -20,7 +19,7 @@ from dpicl.data.local.observed import Reported
 from dpicl.data.local.questions import Tally
 from dpicl.ground.randomness import Draws, Stream, stream
 from dpicl.ground.types import Design, LocalReports, PrivateCodes, PrivateTable
-from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods import Options, grid, tabular, unit_of
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
@@ -158,28 +157,20 @@ class Scene:
         self.unit = unit_of(
             way.method, self.contract.name, 0, (epsilon,), (shots,), (), False, options
         )
-        ((self.cell, self.cost),) = self.method.releases(self.contract, self.unit).items()
+        ((self.cell, self.point),) = grid.points(self.method, self.unit).items()
+        self.cost = self.method.cost(self.contract, self.point)
         self.tables = self.target.tables(local=self.method.trust == "local")
-
-    @property
-    def place(self) -> tuple[Any, Unit, Cell]:
-        """What most functions of a method take."""
-        return self.contract, self.unit, self.cell
 
     def drawn(self, which: bool, draws: Draws) -> Any:
         """One release."""
-        table, cells = self.tables[which], [self.cell]
-        prepared = (
-            self.method.prepare(table, self.contract, self.unit, draws, cells)
-            if self.method.prepare_stage
-            else {}
-        )
-        return self.method.draw(table, self.contract, self.unit, draws, cells, prepared)[self.cell]
+        table, asked = self.tables[which], {self.cell: self.point}
+        marks = grid.prepare(self.method, table, self.contract, asked, draws)
+        return grid.draw(self.method, table, self.contract, asked, draws, marks)[self.cell]
 
     def codes(self, table: PrivateTable) -> PrivateCodes:
         """Rows as a client answers, or a release counts them."""
-        encoding = self.method.form(*self.place).encoding
-        return PrivateCodes(encoding.encode(self.method.bins(table, *self.place)))
+        encoding = self.method.form(self.contract, self.point).encoding
+        return PrivateCodes(encoding.encode(self.method.bins(table, self.contract)))
 
     @cached_property
     def voters(self) -> dict[bool, DistinctRows]:
@@ -189,7 +180,7 @@ class Scene:
     @property
     def exact(self) -> dict[bool, ExactCounts]:
         """Counts without noise."""
-        sizes = self.method.form(*self.place).encoding.sizes
+        sizes = self.method.form(self.contract, self.point).encoding.sizes
         return {
             which: ExactCounts.of(self.codes(table), sizes, triples=True)
             for which, table in self.tables.items()
@@ -205,7 +196,7 @@ def attack_once(
     seen: dict[bool, list[Any]] = {True: [], False: []}
     rows: dict[bool, list[tuple[float, Numbers]]] = {True: [], False: []}
     record = (
-        scene.method.bins(scene.target.canary, *scene.place)[0]
+        scene.method.bins(scene.target.canary, scene.contract)[0]
         if scene.method.derive_stage
         else None
     )
@@ -217,9 +208,14 @@ def attack_once(
                 drawn if broken.broken is None else broken.broken(drawn, scene, which)
             )
             if record is not None and number % SHARE == 0:
-                codes = scene.method.rows(seen[which][-1], *scene.place, draws, ROWS).codes
+                codes = scene.method.rows(
+                    seen[which][-1], scene.contract, scene.point, draws, ROWS
+                ).codes
                 rows[which].append(
-                    near(scene.method.form(*scene.place).encoding.decode(codes), record)
+                    near(
+                        scene.method.form(scene.contract, scene.point).encoding.decode(codes),
+                        record,
+                    )
                 )
     found: list[Attacked] = []
     ratio: Callable[[Any], float] | None = None
@@ -230,7 +226,7 @@ def attack_once(
             other=scene.codes(scene.target.other),
         )
     elif isinstance(seen[True][0], Labelled):
-        ratio = partial(of_votes, record=scene.method.bins(scene.target.canary, *scene.place)[0])
+        ratio = partial(of_votes, record=scene.method.bins(scene.target.canary, scene.contract)[0])
     elif isinstance(seen[True][0], list):
         votes = partial(of_candidates, voters=scene.voters, space=Space.of(scene.contract))
         ratio = (

@@ -40,10 +40,11 @@ from dpicl.contract import TextContract, parse_contract
 from dpicl.ground.randomness import Draws, Stream, stream
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.difference_token import SPREAD, DifferenceToken
-from dpicl.methods import Options, unit_of
+from dpicl.methods import METHODS, Options, unit_of
 from dpicl.methods.few_shot_generation import FewShotGeneration, write
-from dpicl.methods.few_shot_plan import CellPlan, plan_cell
+from dpicl.methods.few_shot_plan import TextsPlan, plan_release
 from dpicl.methods.few_shot_voting import PrivateRows, Text, WritingJob, WritingPrompts, rule_of
+from dpicl.methods.grid import points
 from dpicl.methods.text_method import Memory
 from dpicl.models.requests import Tokens
 from dpicl.models.votes import GeneratorModel, VoteRequest
@@ -190,7 +191,7 @@ class TextScene:
         self.rule = rule_of(self.plan.shape, self.plan)
         self._likelihoods: dict[tuple[str, tuple[Tokens, ...], Tokens], float] = {}
 
-    def _plan(self, way: TextWay, epsilon: float) -> CellPlan:
+    def _plan(self, way: TextWay, epsilon: float) -> TextsPlan:
         options = Options.model_validate(
             {FewShotGeneration.name: {**way.options, "max_tokens": self.target.tokens}}
         )
@@ -198,8 +199,8 @@ class TextScene:
         unit = unit_of(
             FewShotGeneration.name, name, 0, (epsilon,), (self.target.texts,), (), False, options
         )
-        (cell,) = unit.cells("icl")
-        return plan_cell(self.target.contract, unit, cell)
+        (point,) = points(METHODS[FewShotGeneration.name], unit).values()
+        return plan_release(self.target.contract, point)
 
     @property
     def charged(self) -> Guarantee:
@@ -216,10 +217,11 @@ class TextScene:
                 Draws(chance.below(1 << 64), "membership", simulated=True)
                 for _ in range(min(_AT_ONCE, runs - len(found)))
             ]
-            jobs = [WritingJob({self.plan.cell: self.plan}, Memory(draw)) for draw in draws]
+            key = self.plan.point.key
+            jobs = [WritingJob({key: self.plan}, Memory(draw)) for draw in draws]
             written = write(self.tables[which], self.target.contract, self.model, jobs)
             found += [
-                (job, tuple(tuple(text.text.split()) for text in texts[self.plan.cell]))
+                (job, tuple(tuple(text.text.split()) for text in texts[key]))
                 for job, texts in zip(jobs, written, strict=True)
             ]
         return found
@@ -228,7 +230,7 @@ class TextScene:
         """Equation (1)."""
         rows, planted = self._rows, len(self.target.others)
         for shot, words in enumerate(texts):
-            text = Text(job, self.plan.cell, shot, self.plan.labels[shot])
+            text = Text(job, self.plan.point.key, shot, self.plan.labels[shot])
             numbers = rows.batch(text)
             if planted in numbers:
                 batches = [

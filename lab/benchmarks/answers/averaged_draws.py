@@ -18,6 +18,7 @@ from dpicl.methods.base import draws_for
 from dpicl.models.opening import open_scorer
 from dpicl.models.requests import Scorer
 from dpicl.models.spec import ModelSpec
+from lab import in_memory
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 
@@ -43,7 +44,7 @@ def _aucs(
         Options.model_validate(stated),
         DRAWS,
     )
-    released = method.in_memory(split.train, contract, unit, draws)
+    released = in_memory.of_table(method, split.train, contract, unit, draws)
     # some files are sorted by label
     places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)
     queries = QueryTable(split.queries.data.take(places))

@@ -19,6 +19,7 @@ from dpicl.methods.base import draws_for
 from dpicl.methods.baselines import local_baselines
 from dpicl.methods.evaluation import Metrics, majority
 from dpicl.methods.tabular_method import Released
+from lab import in_memory
 from lab.benchmarks.answers.local_accuracy import SEEDS
 from lab.benchmarks.figures import Figures
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
@@ -38,7 +39,7 @@ def _unit(method: str, contract: Contract, seed: int, *epsilons: float) -> Unit:
 
 def _measured(contract: Contract, split: SplitTable, seed: int) -> Mapping[str, Metrics]:
     draws, unit = draws_for(contract, seed), _unit("mst_tabicl", contract, seed, EPSILON)
-    released = tabular("mst_tabicl").in_memory(split.train, contract, unit, draws)
+    released = in_memory.of_table(tabular("mst_tabicl"), split.train, contract, unit, draws)
     central_unit = _unit("gdp_tabicl", contract, seed, EPSILON, inf)
     central = tabular("gdp_tabicl").baselines(
         Released({}), split.train, split.test, contract, central_unit, draws

@@ -15,6 +15,7 @@ from dpicl.methods.base import ZERO_SHOT, draws_for
 from dpicl.models.opening import open_scorer
 from dpicl.models.requests import Scorer, prompt
 from dpicl.models.spec import ModelSpec
+from lab import in_memory
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 
@@ -30,7 +31,7 @@ def _aucs(
     method, draws = tabular(name), draws_for(contract, seed)
     options = Options.model_validate({name: method.default_options(contract, {}, EPSILON)})
     unit = unit_of(name, contract.name, seed, (EPSILON,), (SHOTS,), (), False, options)
-    released = method.in_memory(split.train, contract, unit, draws)
+    released = in_memory.of_table(method, split.train, contract, unit, draws)
     # some files are sorted by label
     places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)
     queries = QueryTable(split.queries.data.take(places))

@@ -22,9 +22,10 @@ from dpicl.data.prompts import instruction_piece
 from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.types import Demonstration, SplitTable
 from dpicl.home.settings import Settings
-from dpicl.methods import Options, unit_of
+from dpicl.methods import METHODS, Options, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.few_shot_generation import job_of, write, write_public
+from dpicl.methods.grid import points
 from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Memory
 from lab.benchmarks.answers.topic_model import TopicModel
@@ -117,10 +118,17 @@ def measure(figures: Figures) -> None:
                 split.train,
                 contract,
                 model,
-                [job_of(contract, unit, Memory(draws_for(contract, seed)))],
+                [
+                    job_of(
+                        contract,
+                        points(METHODS[unit.method], unit).values(),
+                        Memory(draws_for(contract, seed)),
+                    )
+                ],
             )
             if way == INK:
-                texts = {**texts, **write_public(contract, unit, model)}
+                public = write_public(contract, unit, model)
+                texts |= {cell.key: shown for cell, shown in public.items()}
             for cell, demonstrations in texts.items():
                 found.setdefault(
                     (way if cell.epsilon else "no rows", cell.epsilon or 0.0), []

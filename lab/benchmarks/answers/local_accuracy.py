@@ -18,6 +18,7 @@ from dpicl.methods.base import draws_for
 from dpicl.methods.baselines import local_baselines
 from dpicl.methods.evaluation import Metrics, majority
 from dpicl.methods.options import LdpOptions, LdpVariant
+from lab import in_memory
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 
@@ -48,7 +49,7 @@ def _unit(contract: Contract, seed: int) -> Unit:
 def _fitted(contract: Contract, split: SplitTable, seed: int) -> dict[Cell, Metrics]:
     unit, draws = _unit(contract, seed), draws_for(contract, seed)
     method = tabular("ldp_tabicl")
-    released = method.in_memory(split.train, contract, unit, draws)
+    released = in_memory.of_table(method, split.train, contract, unit, draws)
     return method.baselines(released, None, split.test, contract, unit, draws)
 
 

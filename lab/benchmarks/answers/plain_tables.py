@@ -25,6 +25,7 @@ from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.requests import CONTINUATIONS
 from dpicl.release.pipelines import MethodName
 from dpicl.release.readers import public_corpus
+from lab import in_memory
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 
@@ -53,7 +54,11 @@ def table_three(split: SplitTable, contract: Contract) -> Prompts:
 def _prompts(name: MethodName, split: SplitTable, contract: Contract) -> Prompts:
     method, unit, draws = tabular(name), _unit(name, contract), draws_for(contract, 0)
     return method.prompts(
-        method.in_memory(split.train, contract, unit, draws), split.queries, contract, unit, draws
+        in_memory.of_table(method, split.train, contract, unit, draws),
+        split.queries,
+        contract,
+        unit,
+        draws,
     )
 
 

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract, load_contract
-from dpicl.contract.pipeline import Cell
 from dpicl.data.central.aggregate import AggregateOptions, aggregate
 from dpicl.data.central.groups import assign, partition
 from dpicl.data.reading.split import contributing_rows
@@ -34,8 +33,8 @@ from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.mechanisms.randomised_response import Response
-from dpicl.methods import Options, collection, unit_of
-from dpicl.methods.options import LdpOptions
+from dpicl.methods import collection
+from dpicl.methods.options import LdpVariant
 from dpicl.models.votes import VoteRule, whole_votes
 from lab.audit.releases import owned
 from lab.benchmarks.figures import Figures, sized
@@ -165,12 +164,9 @@ def encoding(rng: np.random.Generator) -> Fraction:
     """
     contract = contracts()[rng.integers(len(contracts()))]
     pair = neighbours(rng, permuted=False)
-    options = Options(ldp_tabicl=LdpOptions(encoding=("k-ary", "one-hot")[rng.integers(2)]))
-    unit, pool = (
-        unit_of("ldp_tabicl", contract.name, 0, (1.0,), (1,), (), False, options),
-        table(rng, contract, pair.pool),
-    )
-    answers = []
+    asked = LdpVariant(encoding=("k-ary", "one-hot")[rng.integers(2)])
+    pool, answers = table(rng, contract, pair.pool), []
+    draws = Draws(0, contract.name, simulated=True)
 
     def truth(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
         assert ((codes >= 0) & (codes < law.categories)).all()
@@ -178,10 +174,9 @@ def encoding(rng: np.random.Generator) -> Fraction:
 
     for positions in (pair.one, pair.other):
         with patch.object(collection, "randomise", truth):
-            collected = collection.collect(
-                chosen(pool, positions), contract, unit, Draws(0, contract.name, simulated=True)
-            )
-        answers.append(collected[Cell("reports", 1.0)].stored.astype(int))
+            rows = chosen(pool, positions)
+            collected = collection.collect(rows, contract, asked, 1.0, draws)
+        answers.append(collected.stored.astype(int))
     shared = min(map(len, answers))
     changed = int((answers[0][:shared] != answers[1][:shared]).any(axis=1).sum()) + abs(
         len(answers[0]) - len(answers[1])

@@ -18,6 +18,7 @@ from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.options import LdpOptions
+from lab import in_memory
 from lab.benchmarks.answers.local_accuracy import WAYS
 from lab.benchmarks.peers.list_of_systems import ROWS
 from lab.benchmarks.peers.list_of_tables import contract_split
@@ -56,7 +57,7 @@ def run_ldp_tabicl(table: Arrays, job: Job) -> dict[str, float] | None:
     )
     method, draws = tabular("ldp_tabicl"), draws_for(contract, job["seed"])
     found = method.baselines(
-        method.in_memory(split.train, contract, unit, draws),
+        in_memory.of_table(method, split.train, contract, unit, draws),
         None,
         split.test,
         contract,

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.contract.pipeline import Cell
 from dpicl.data.reading.batches import compact
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
 from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods.grid import points
 from lab.benchmarks.figures import Figures, best_of, sized
 
 ROWS, RATE = sized(10_000_000, 20_000), 0.1
@@ -119,14 +119,13 @@ def measure(figures: Figures) -> None:
     table = PrivateTable(compact(large_table(ROWS), contract))
     frame = table.data.to_pandas()
     parted = dd.from_pandas(frame, npartitions=4)
-    unit, cell = (
-        unit_of("gdp_tabicl", "large", 0, (1.0,), (8,), (), False, Options()),
-        Cell("icl", 1.0, 8),
-    )
+    method = tabular("gdp_tabicl")
+    unit = unit_of(method.name, "large", 0, (1.0,), (8,), (), False, Options())
+    (point,) = points(method, unit).values()
     draws = Draws(0, "large", simulated=False)
 
     def ours() -> object:
-        return tabular("gdp_tabicl").count(table, contract, unit, draws, [cell])
+        return method.count(table, contract, point, draws)
 
     own, pandas, dask_ = best_of(
         (

@@ -15,14 +15,14 @@ from functools import partial
 import numpy as np
 import torch
 
-from dpicl.contract.pipeline import Cell
 from dpicl.ground.randomness import system_stream
 from dpicl.home.settings import Settings
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import TokenNoise
-from dpicl.methods import Options, unit_of
-from dpicl.methods.few_shot_plan import plan_cell
+from dpicl.methods import METHODS, Options, unit_of
+from dpicl.methods.few_shot_plan import plan_release
 from dpicl.methods.few_shot_voting import rule_of
+from dpicl.methods.grid import points
 from dpicl.methods.options import FewShotOptions
 from dpicl.models.local.growing_rows import CachedSession
 from dpicl.models.local.vote_reader import Reader
@@ -40,12 +40,10 @@ def mechanism(way: str) -> tuple[VoteRule, DifferenceToken | TokenNoise, int]:
     contract = Settings.from_environment().texts("agnews")
     options = FewShotOptions.model_validate({**WAYS[way], "max_tokens": TOKENS})
     chosen = Options(few_shot_generation=options)
-    cell = Cell("icl", JUDGED, SHOTS)
-    plan = plan_cell(
-        contract,
-        unit_of("few_shot_generation", contract.name, 0, (JUDGED,), (SHOTS,), (), False, chosen),
-        cell,
-    )
+    name = "few_shot_generation"
+    unit = unit_of(name, contract.name, 0, (JUDGED,), (SHOTS,), (), False, chosen)
+    (point,) = points(METHODS[name], unit).values()
+    plan = plan_release(contract, point)
     assert options.voters is not None
     return rule_of(plan.shape, plan), next(iter(plan.drawings.values())).noise.token, options.voters
 

@@ -4,7 +4,7 @@ numpy.
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,10 @@ from dpicl.data.reading.encode import LocalEncoding
 from dpicl.ground.randomness import system_stream
 from dpicl.ground.types import PrivateTable, ReleasedRows
 from dpicl.mechanisms.randomised_response import Response, randomise, response
-from dpicl.methods import Options, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.baselines import local_design, local_models
 from dpicl.methods.collection import collect
+from dpicl.methods.options import LdpVariant
 from lab.benchmarks.figures import Figures, best_of, seconds, sized
 
 CLIENTS, COLUMNS, EPSILON = sized(1_000_000, 10_000), 13, 5.0
@@ -126,9 +126,8 @@ def _collecting(figures: Figures) -> None:
     }
     table, draws = PrivateTable(pa.table(stored)), draws_for(contract, 0)
     for design, estimator in (("all-columns", "simplex"), ("subset", "log-linear")):
-        options = Options.model_validate({"ldp_tabicl": {"design": design, "estimator": estimator}})
-        unit = unit_of("ldp_tabicl", contract.name, 0, (EPSILON,), (4,), (), False, options)
-        (spent,) = best_of((lambda unit=unit: collect(table, contract, unit, draws),), 7)  # type: ignore[misc]
+        chosen = LdpVariant.model_validate({"design": design, "estimator": estimator})
+        (spent,) = best_of((partial(collect, table, contract, chosen, EPSILON, draws),), 7)
         figures.at_most(f"collect-1M-x-13-{design}", 1000 * spent, 60, " ms")
 
 

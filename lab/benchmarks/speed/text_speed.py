@@ -27,10 +27,10 @@ from dpicl.ground.randomness import system_stream
 from dpicl.ground.types import PrivateTable
 from dpicl.home.settings import Settings
 from dpicl.mechanisms.difference_token import DifferenceToken
-from dpicl.methods import Options, unit_of
+from dpicl.methods import METHODS, Options, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.few_shot_generation import job_of, write
-from dpicl.methods.few_shot_plan import CellPlan
+from dpicl.methods.few_shot_plan import TextsPlan
 from dpicl.methods.few_shot_voting import (
     ENDED,
     PrivateRows,
@@ -39,6 +39,7 @@ from dpicl.methods.few_shot_voting import (
     WritingPrompts,
     rule_of,
 )
+from dpicl.methods.grid import points
 from dpicl.methods.options import FewShotOptions
 from dpicl.models.local.packed_rows import PackedRow
 from dpicl.models.local.tree_reader import Pass
@@ -85,10 +86,9 @@ def job_for(contract: TextContract, settings: Settings) -> WritingJob:
         False,
         Options(few_shot_generation=options),
     )
-    (cell,) = unit.cells("icl")
-    return job_of(
-        contract, unit, FileJournal(settings, {cell: "measured"}, draws_for(contract, 0), "rows")
-    )
+    (point,) = points(METHODS[unit.method], unit).values()
+    journal = FileJournal(settings, {point.key: "measured"}, draws_for(contract, 0), "rows")
+    return job_of(contract, [point], journal)
 
 
 @torch.inference_mode()
@@ -113,7 +113,7 @@ class PlainLoop:
 
     def __init__(
         self,
-        plan: CellPlan,
+        plan: TextsPlan,
         job: WritingJob,
         rows: PrivateRows,
         prompts: WritingPrompts,
@@ -212,7 +212,9 @@ def measure(figures: Figures) -> None:
         # in turn, since the machine is not as fast at any time
         write(train, contract, model, [job], plain.token)
         seconds = time.process_time() - started - plain.seconds
-        steps = (job.journal.read(plan.cell, step) or () for step in range((TEXTS + 1) * TOKENS))
+        steps = (
+            job.journal.read(plan.point.key, step) or () for step in range((TEXTS + 1) * TOKENS)
+        )
         # a text that has ended is not read any more
         count = sum(number != ENDED for step in steps for number in step)
     ours, inside = seconds / count, sum(passes.taken) / count

@@ -37,6 +37,7 @@ from dpicl.models.embedding import HashedNGrams
 from dpicl.models.kinds.fake import EchoGenerator, HashScorer
 from dpicl.models.requests import Sampling, Tokens
 from dpicl.models.votes import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
+from tests.direct import points_of
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, job, table, unit
 from tests.library.text_contracts import text_contract
 
@@ -304,7 +305,7 @@ def test_texts_are_written_whatever_the_writer_does_with_a_row(
     for rows in (ROWS, [*ROWS, mark]):
         journal = Memory(draws_for(declared, 0))
         (written,) = few_shot_generation.write(
-            table(rows), declared, writer, [job_of(declared, asked, journal)]
+            table(rows), declared, writer, [job_of(declared, points_of(asked).values(), journal)]
         )
         assert [len(texts) for texts in written.values()] == [2]
 

@@ -26,6 +26,7 @@ from dpicl.methods.ensemble_voting import Placement, Voters, asked_of_each, coun
 from dpicl.methods.text_answers import calibrated
 from dpicl.models.kinds.fake import HashScorer
 from lab.audit.ensembles import _pooled
+from tests.direct import point
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, table, unit
 
 HARD, SOFT = (replace(shape, calibrated=True) for shape in (SHAPE, ALONE))
@@ -156,5 +157,6 @@ def test_answers_that_are_no_labels_are_not_calibrated() -> None:
         match="calibrate does not fit answers of its kind; expected it with labels only",
     ):
         EnsembleShape.of(
-            contract(free=True), unit(5.0, own={"calibrate": True}), Cell("icl-own", 5.0, 1)
+            contract(free=True),
+            point(unit(5.0, own={"calibrate": True}), Cell("icl-own", 5.0, 1)),
         )

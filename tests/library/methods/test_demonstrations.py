@@ -21,6 +21,7 @@ from dpicl.ground.types import ReleasedGroup, ReleasedGroups
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_method import Released
+from lab import in_memory
 from tests.library.examples import small_contract
 
 CONTRACT = small_contract()
@@ -46,7 +47,7 @@ def mst_unit(**changes: Any) -> Unit:
 def prompts(unit: Unit, split: SplitTable) -> dict[str, list[list[str]]]:
     """By cell the lines of every prompt; the last is the query."""
     draws = draws_for(CONTRACT, 0)
-    released = MST.in_memory(split.train, CONTRACT, unit, draws)
+    released = in_memory.of_table(MST, split.train, CONTRACT, unit, draws)
     written = MST.prompts(released, split.queries, CONTRACT, unit, draws)
     return {cell.key: [text.split("\n") for text in texts] for cell, texts in written.items()}
 
@@ -74,7 +75,7 @@ def test_rows_are_drawn_inside_bins_by_every_method(
     """Of eight bins of ages there are more than eight ages, all of them whole and within bounds."""
     unit = unit_of(method, "shop", 0, (8.0,), (64,), (), False, Options())
     draws = draws_for(CONTRACT, 0)
-    released = tabular(method).in_memory(small_split().train, CONTRACT, unit, draws)
+    released = in_memory.of_table(tabular(method), small_split().train, CONTRACT, unit, draws)
     (texts,) = tabular(method).examples(released, CONTRACT, unit, draws).values()
     ages = [match.group(1) for text in texts if (match := re.match(r"Aged (\d+), ", text))]
     assert len(ages) == 64 and len({*ages}) > 8 and all(0 <= int(age) <= 120 for age in ages)

@@ -24,20 +24,20 @@ from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
 from dpicl.methods.base import ZERO_SHOT, draws_for
 from dpicl.methods.dp_icl import AnsweringJob, DpIcl, answer, consult, real_rows
-from dpicl.methods.ensemble_plan import EnsembleShape, plans
+from dpicl.methods.ensemble_plan import EnsembleShape, plan_release
 from dpicl.methods.ensemble_voting import Placement, Public, Voters, words_of
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.methods.text_method import Memory
 from dpicl.models.embedding import HashedNGrams
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.requests import ModelDescription, Sampling
-from tests.direct import run_texts
+from tests.direct import points_of, run_texts
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
 
 SHAPE = EnsembleShape("votes", True, 3, 2, 5.0, 2, 3)
 ALONE = EnsembleShape("soft-votes", False, 3, 2, 5.0, 2, 3)
 KEY = bytes(range(32))
-ICL = Cell("icl", math.inf, 1)
+ICL = "icl,epsilon=inf,shots=1"
 TEXTS = st.lists(st.text("abc ", min_size=1, max_size=6), min_size=1, max_size=25)
 
 
@@ -102,7 +102,8 @@ class Reader:
 def job(declared: TextContract, asked: Unit, memory: Memory | None = None) -> AnsweringJob:
     draws = draws_for(declared, asked.seed)
     memory = memory or Memory(draws)
-    return AnsweringJob(declared, plans(declared, asked), draws, memory, memory)
+    plans = {one.key: plan_release(declared, one) for one in points_of(asked).values()}
+    return AnsweringJob(declared, plans, draws, memory, memory)
 
 
 @given(
@@ -231,8 +232,9 @@ def test_without_noise_the_answer_is_the_most_frequent_one() -> None:
     found = answer(
         one, consult(table(["b"] * 200), queries, Reader(), one), queries, Public({}, None)
     )
-    assert found == {ICL: ["bad", "bad"], Cell("icl-soft", math.inf, 1): ["bad", "bad"]}
-    assert DpIcl().final_answers(found, declared)[ICL].tolist() == [1, 1]
+    assert found == {ICL: ["bad", "bad"], "icl-soft,epsilon=inf,shots=1": ["bad", "bad"]}
+    cells = {Cell(key): answers for key, answers in found.items()}
+    assert DpIcl().final_answers(cells, declared)[Cell(ICL)].tolist() == [1, 1]
 
 
 def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> None:
@@ -249,8 +251,8 @@ def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> No
         one, consult(rows, queries, Reader(), one), queries, Public(candidates, HashedNGrams())
     )
     assert found[ICL] == ["zebra quick"]
-    assert found[Cell("icl-ptr", math.inf, 1)] == [["quick", "zebra"]]
-    assert [sorted(words) for words in found[Cell("icl-joint", math.inf, 1)]] == [
+    assert found["icl-ptr,epsilon=inf,shots=1"] == [["quick", "zebra"]]
+    assert [sorted(words) for words in found["icl-joint,epsilon=inf,shots=1"]] == [
         ["lion", "quick", "zebra"]
     ]
 

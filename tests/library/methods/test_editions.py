@@ -16,6 +16,7 @@ from dpicl.methods import ensemble_plan as ensemble
 from dpicl.methods import few_shot_plan as few_shot
 from dpicl.release.names import EMBEDDER, ReleaseFacts, parameters_of
 from dpicl.runs.results import smaller_than_published
+from tests.direct import point
 from tests.library.text_contracts import (
     EDITIONS,
     TEXT_CONTRACTS,
@@ -31,13 +32,14 @@ GRID = ((1.0, 8.0, math.inf), (4,), (), False, Options())
 def test_q_and_delta_are_those_of_the_edition() -> None:
     whole, few = EDITIONS["dbpedia"], EDITIONS["dbpedia:rows-700"]
     for contract, rows in ((whole, 40_000), (few, 700)):
-        plan = few_shot.plan_cell(
-            contract, unit_of("few_shot_generation", "dbpedia", 0, *GRID), Cell("icl", 1.0, 4)
+        plan = few_shot.plan_release(
+            contract,
+            point(unit_of("few_shot_generation", "dbpedia", 0, *GRID), Cell("icl", 1.0, 4)),
         )
         assert {drawing.rate for drawing in plan.drawings.values()} == {Fraction(80, rows)}
         assert plan.guarantee.delta == pytest.approx(1 / rows)
-        ensemble_plan = ensemble.plan_cell(
-            contract, unit_of("dp_icl", "dbpedia", 0, *GRID), Cell("icl", 1.0, 4)
+        ensemble_plan = ensemble.plan_release(
+            contract, point(unit_of("dp_icl", "dbpedia", 0, *GRID), Cell("icl", 1.0, 4))
         )
         assert ensemble_plan.rate == Fraction(40, 14 * rows)
 
@@ -93,14 +95,16 @@ def test_another_embedder_is_another_release_where_one_is_used_and_only_there() 
     unit = unit_of("dp_icl", "mail", 0, (1.0,), (1,), (), False, options)
     facts = ReleaseFacts(writer="w", embedder="e")
     named = {
-        system: parameters_of(free, unit, Cell(system, 1.0, 1), facts)
+        system: parameters_of(free, unit.method, point(unit, Cell(system, 1.0, 1)), facts)
         for system in ("icl", "icl-words")
     }
     assert named["icl"][EMBEDDER] == "e" and EMBEDDER not in named["icl-words"]
     assert EMBEDDER not in parameters_of(
         labels,
-        unit_of("dp_icl", "mail", 0, (1.0,), (1,), (), False, Options()),
-        Cell("icl", 1.0, 1),
+        "dp_icl",
+        point(
+            unit_of("dp_icl", "mail", 0, (1.0,), (1,), (), False, Options()), Cell("icl", 1.0, 1)
+        ),
         facts,
     )
-    assert not METHODS["few_shot_generation"].embeds(labels, unit, Cell("icl", 1.0, 1))  # type: ignore[attr-defined]
+    assert not METHODS["few_shot_generation"].embeds(labels, point(unit, Cell("icl", 1.0, 1)))  # type: ignore[attr-defined]

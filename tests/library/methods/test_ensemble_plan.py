@@ -20,8 +20,9 @@ from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
 from dpicl.methods import Options, unit_of
-from dpicl.methods.ensemble_plan import DELTA_SHARE, EnsemblePlan, plan_cell, statement
+from dpicl.methods.ensemble_plan import DELTA_SHARE, EnsemblePlan, plan_release, statement
 from dpicl.methods.options import EnsembleOptions
+from tests.direct import point
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
 
 LABELS: list[dict[str, Any]] = [{}, {"noise": "exponential"}, {"aggregation": "soft-votes"}]
@@ -57,7 +58,7 @@ def plan(declared: TextContract, epsilon: float, way: dict[str, Any]) -> Ensembl
     unit = unit_of(
         "dp_icl", "mail", 0, (epsilon,), (4,), (), False, Options(dp_icl=EnsembleOptions(**way))
     )
-    return plan_cell(declared, unit, Cell("icl", epsilon, 4))
+    return plan_release(declared, point(unit, Cell("icl", epsilon, 4)))
 
 
 @pytest.mark.quick(
@@ -160,7 +161,7 @@ def test_noise_that_needs_a_delta_is_refused_without_one() -> None:
 
 def test_people_are_told_what_all_and_one_cost() -> None:
     unit = unit_of("dp_icl", "mail", 0, (1.0,), (4,), (), False, Options())
-    told = statement(contract(), unit, Cell("icl", 1.0, 4))
+    told = statement(contract(), point(unit, Cell("icl", 1.0, 4)))
     assert (
         "answers to all 20 queries on mail together are (0.99" in told
         and "The 21st query is refused" in told

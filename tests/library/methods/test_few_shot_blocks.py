@@ -18,6 +18,7 @@ from dpicl.methods.few_shot_generation import job_of, write
 from dpicl.methods.text_method import Memory
 from dpicl.models.kinds.fake import EchoGenerator
 from dpicl.models.votes import VoteRequest, VoteRule, VotingSession
+from tests.direct import points_of
 from tests.library.methods.test_few_shot_generation import contract, unit
 
 INK: dict[str, object] = {
@@ -60,7 +61,7 @@ def written(
         rows(),
         declared,
         model,
-        [job_of(declared, asked, journal or Memory(draws_for(declared, 0)))],
+        [job_of(declared, points_of(asked).values(), journal or Memory(draws_for(declared, 0)))],
     )
     (one,) = texts.values()
     return one
@@ -121,8 +122,11 @@ def test_a_cell_s_blocks_do_not_depend_on_the_cells_beside_it(
         shots=(2, 30),
         **{**INK, "mechanism": "clipped-logits", "voters": None},
     )
-    (beside,) = write(rows(), declared, EchoGenerator(), [job_of(declared, asked, journal)])
+    (beside,) = write(
+        rows(), declared, EchoGenerator(), [job_of(declared, points_of(asked).values(), journal)]
+    )
     *_, last = beside
     watched = Watched()
-    (alone,) = write(rows(), declared, watched, [job_of(declared, asked, journal, [last])])
+    chosen = [one for one in points_of(asked).values() if one.key == last]
+    (alone,) = write(rows(), declared, watched, [job_of(declared, chosen, journal)])
     assert alone == {last: beside[last]} and not watched.sessions

@@ -29,11 +29,12 @@ from dpicl.methods.few_shot_generation import (
 )
 from dpicl.methods.few_shot_plan import GenerationShape, VoterPool, labels_of
 from dpicl.methods.few_shot_voting import PrivateRows, Text, WritingPrompts
+from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Memory
 from dpicl.models.kinds.fake import PUBLIC_TEXT, EchoGenerator, HashScorer
 from dpicl.models.requests import Sampling
 from lab.benchmarks.guarantees.subset_prompts import moved
-from tests.direct import run_texts
+from tests.direct import points_of, run_texts
 from tests.library.methods.test_few_shot_plan import unit
 from tests.library.text_contracts import as_extraction, text_contract
 
@@ -69,8 +70,13 @@ def written(
 ) -> dict[Cell, tuple[Demonstration, ...]]:
     declared = declared or contract()
     journal = journal or Memory(draws_for(declared, asked.seed))
-    (texts,) = write(rows or table(), declared, EchoGenerator(), [job_of(declared, asked, journal)])
-    return texts
+    (texts,) = write(
+        rows or table(),
+        declared,
+        EchoGenerator(),
+        [job_of(declared, points_of(asked).values(), journal)],
+    )
+    return {cell: texts[asked_for.key] for cell, asked_for in points_of(asked).items()}
 
 
 WAYS: list[dict[str, Any]] = [
@@ -173,7 +179,13 @@ def test_at_epsilon_zero_no_row_is_read() -> None:
     assert {one.text for one in texts[Cell("icl", 0.0, 4)]} == {
         PUBLIC_TEXT[:TOKENS].decode().strip()
     }
-    assert [one.label for one in texts[Cell("icl", 0.0, 4)]] == list(labels_of(declared, asked, 4))
+    assert [one.label for one in texts[Cell("icl", 0.0, 4)]] == list(
+        labels_of(
+            declared,
+            asked.seed,
+            4,
+        )
+    )
 
 
 class Dies(Exception):
@@ -189,11 +201,11 @@ class Mortal(Memory):
         super().__init__(draws)
         self._kept, self._keys, self.left = kept, keys, left
 
-    def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
+    def keep(self, key: str, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
         if self.left == 0:
             raise Dies
         self.left -= 1
-        return super().keep(cell, step, tokens)
+        return super().keep(key, step, tokens)
 
 
 @pytest.mark.quick("False-{'examples': 15, 'mechanism': 'exponential'}")
@@ -257,9 +269,12 @@ def test_jobs_side_by_side_write_what_each_would_alone() -> None:
     asked = [
         replace(unit(declared, epsilons=(2.0, 40.0), shots=(1, 2)), seed=seed) for seed in (0, 1, 2)
     ]
-    jobs = [job_of(declared, one, Memory(draws_for(declared, one.seed))) for one in asked]
+    jobs = [
+        job_of(declared, points_of(one).values(), Memory(draws_for(declared, one.seed)))
+        for one in asked
+    ]
     together = write(table(), declared, EchoGenerator(), jobs)
-    assert together == [written(one) for one in asked]
+    assert [{*texts.values()} for texts in together] == [{*written(one).values()} for one in asked]
     assert len({tuple(texts.items()) for texts in together}) == 3
 
 
@@ -276,17 +291,17 @@ def test_fixed_batches_part_the_rows_of_a_label_among_its_texts() -> None:
     """Every row votes on one text at most, the same for all its tokens; one voter knows no row."""
     declared = contract()
     asked = unit(declared, epsilons=(4.0,), shots=(6,), batches="fixed")
-    job = job_of(declared, asked, Memory(draws_for(declared, 0)))
-    prompts = WritingPrompts(declared, EchoGenerator(), GenerationShape.of(declared, asked))
-    rows = PrivateRows(table(), prompts)
+    job = job_of(declared, points_of(asked).values(), Memory(draws_for(declared, 0)))
     (plan,) = job.plans.values()
+    prompts = WritingPrompts(declared, EchoGenerator(), plan.shape)
+    rows = PrivateRows(table(), prompts)
     batches = {
-        shot: set(rows.batch(Text(job, plan.cell, shot, label)).tolist())
+        shot: set(rows.batch(Text(job, plan.point.key, shot, label)).tolist())
         for shot, label in enumerate(plan.labels)
     }
     assert sorted(row for batch in batches.values() for row in batch) == list(range(80))
     assert batches == {
-        shot: set(rows.batch(Text(job, plan.cell, shot, label)).tolist())
+        shot: set(rows.batch(Text(job, plan.point.key, shot, label)).tolist())
         for shot, label in enumerate(plan.labels)
     }
     mine = {shot for shot, label in enumerate(plan.labels) if label == "good"}
@@ -301,7 +316,12 @@ def test_a_context_too_small_for_the_examples_is_refused_before_a_row_is_read() 
         ModelError,
         match=r"reads 80 tokens, which leaves \d for each of 4 examples; expected at least 8",
     ):
-        write(table(), declared, EchoGenerator(context=80), [job_of(declared, asked, journal)])
+        write(
+            table(),
+            declared,
+            EchoGenerator(context=80),
+            [job_of(declared, points_of(asked).values(), journal)],
+        )
 
 
 def test_long_and_strange_texts_are_cut_each_to_its_own_length() -> None:
@@ -350,9 +370,13 @@ def test_a_run_gives_a_result_for_every_system() -> None:
 def test_real_rows_are_of_the_labels_that_are_written() -> None:
     declared, asked = contract(), unit(contract(), epsilons=(math.inf,), shots=(2,))
     found = random_rows(table(), declared, asked)[Cell("random-rows", math.inf, 2)]
-    assert [one.label for one in found] == list(labels_of(declared, asked, 2)) and {
-        one.text for one in found
-    } == set(SECRET.values())
+    assert [one.label for one in found] == list(
+        labels_of(
+            declared,
+            asked.seed,
+            2,
+        )
+    ) and {one.text for one in found} == set(SECRET.values())
     assert random_rows(table(), declared, unit(declared, epsilons=(1.0,))) == {}
 
 
@@ -404,9 +428,8 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
 
 def test_a_pool_s_rows_are_those_of_its_label() -> None:
     declared = contract()
-    prompts = WritingPrompts(
-        declared, EchoGenerator(), GenerationShape.of(declared, unit(declared))
-    )
+    shape = GenerationShape.of(declared, FewShotOptions())
+    prompts = WritingPrompts(declared, EchoGenerator(), shape)
     rows = PrivateRows(table(3), prompts)
     assert rows.of(VoterPool("bad", 30)).tolist() == [1, 3, 5] and rows.of(
         VoterPool(None, 30)

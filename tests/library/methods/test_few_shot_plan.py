@@ -5,7 +5,6 @@ relations, and refusals.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,12 +19,19 @@ from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import PrivacyError
 from dpicl.mechanisms.difference_token import UNCLIPPED, DifferenceToken
 from dpicl.mechanisms.private_token import UNITS
-from dpicl.methods import Options, unit_of
+from dpicl.methods import Options, grid, unit_of
 from dpicl.methods.few_shot_generation import FewShotGeneration
-from dpicl.methods.few_shot_plan import GenerationShape, VoterPool, labels_of, plan_cell, statement
+from dpicl.methods.few_shot_plan import (
+    GenerationShape,
+    VoterPool,
+    labels_of,
+    plan_release,
+    statement,
+)
 from dpicl.methods.few_shot_voting import rule_of
-from dpicl.methods.options import FewShotOptions
+from dpicl.methods.options import FewShotOptions, FewShotVariant
 from dpicl.models.votes import VoteRule
+from tests.direct import point, points_of
 from tests.library.text_contracts import EDITIONS, TEXT_CONTRACTS, as_extraction, text_contract
 
 AGNEWS, TREC, GENRE = (
@@ -57,7 +63,9 @@ def neighbours(contract: TextContract, relation: Neighbours) -> TextContract:
 def test_a_set_of_demonstrations_costs_what_is_asked_and_little_less(
     contract: TextContract, epsilon: float
 ) -> None:
-    (cost,) = FewShotGeneration().costs(contract, unit(contract, epsilons=(epsilon,))).values()
+    (cost,) = grid.costs(
+        FewShotGeneration(), contract, unit(contract, epsilons=(epsilon,))
+    ).values()
     assert 0.99 * epsilon < cost.charged.epsilon <= epsilon
     assert cost.charged.delta == float(contract.generation.delta)
     check(cost.charged)
@@ -65,7 +73,7 @@ def test_a_set_of_demonstrations_costs_what_is_asked_and_little_less(
 
 def test_every_label_has_noise_of_its_own_for_its_rows() -> None:
     """TREC's abbreviations are few: they are drawn at a larger rate and need more noise."""
-    plan = plan_cell(TREC, unit(TREC, shots=(6,)), Cell("icl", 4.0, 6))
+    plan = plan_release(TREC, point(unit(TREC, shots=(6,)), Cell("icl", 4.0, 6)))
     by_rows = sorted(
         (pool.row_bound, drawing.rate, drawing.noise.token.amount)
         for pool, drawing in plan.drawings.items()
@@ -85,7 +93,9 @@ def test_texts_of_one_label_compose_in_sequence_and_of_several_in_parallel() -> 
     """
     noises = {
         shots: next(
-            iter(plan_cell(AGNEWS, unit(AGNEWS), Cell("icl", 4.0, shots)).drawings.values())
+            iter(
+                plan_release(AGNEWS, point(unit(AGNEWS), Cell("icl", 4.0, shots))).drawings.values()
+            )
         ).noise.token.amount
         for shots in (1, 2, 4, 8)
     }
@@ -93,7 +103,7 @@ def test_texts_of_one_label_compose_in_sequence_and_of_several_in_parallel() -> 
 
 
 def test_open_answers_compose_all_texts_in_sequence() -> None:
-    plan = plan_cell(GENRE, unit(GENRE), Cell("icl", 2.0, 4))
+    plan = plan_release(GENRE, point(unit(GENRE), Cell("icl", 2.0, 4)))
     ((pool, drawing),) = plan.drawings.items()
     assert pool == VoterPool(None, GENRE.row_bounds[""])
     event = repeated(poisson_sampled(drawing.rate, drawing.noise.token.event()), 4 * 20)
@@ -109,7 +119,8 @@ def test_replace_one_pays_for_a_row_that_changes_its_label() -> None:
     """Two labels in sequence; and more noise than for a row that comes or goes."""
     replaced = neighbours(AGNEWS, Neighbours.REPLACE_ONE)
     ours, plain = (
-        plan_cell(contract, unit(contract), Cell("icl", 4.0, 4)) for contract in (replaced, AGNEWS)
+        plan_release(contract, point(unit(contract), Cell("icl", 4.0, 4)))
+        for contract in (replaced, AGNEWS)
     )
     noise, less = (next(iter(plan.drawings.values())).noise for plan in (ours, plain))
     assert noise.token.amount > less.token.amount  # type: ignore[operator]
@@ -126,7 +137,9 @@ def test_one_label_alone_is_not_paid_for_twice() -> None:
     replaced = neighbours(AGNEWS, Neighbours.REPLACE_ONE)
     one, several = (
         next(
-            iter(plan_cell(replaced, unit(replaced), Cell("icl", 4.0, k)).drawings.values())
+            iter(
+                plan_release(replaced, point(unit(replaced), Cell("icl", 4.0, k))).drawings.values()
+            )
         ).noise.token.amount
         for k in (1, 4)
     )
@@ -134,7 +147,7 @@ def test_one_label_alone_is_not_paid_for_twice() -> None:
 
 
 def test_exponential_noise_is_pure_and_adds_up_over_all_tokens() -> None:
-    plan = plan_cell(AGNEWS, unit(AGNEWS, mechanism="exponential"), Cell("icl", 4.0, 4))
+    plan = plan_release(AGNEWS, point(unit(AGNEWS, mechanism="exponential"), Cell("icl", 4.0, 4)))
     noise = next(iter(plan.drawings.values())).noise
     one = math.log1p(20 / 10_000 * math.expm1(float(noise.token.amount or 0)))
     assert (
@@ -147,7 +160,8 @@ def test_exponential_noise_is_pure_and_adds_up_over_all_tokens() -> None:
 def test_fixed_batches_pay_for_the_tokens_of_one_text_whatever_the_shots() -> None:
     chosen: dict[str, Any] = {"mechanism": "clipped-logits", "batches": "fixed", "voters": 500}
     few, many = (
-        plan_cell(AGNEWS, unit(AGNEWS, **chosen), Cell("icl", 4.0, shots)) for shots in (4, 8)
+        plan_release(AGNEWS, point(unit(AGNEWS, **chosen), Cell("icl", 4.0, shots)))
+        for shots in (4, 8)
     )
     drawing, other = (next(iter(plan.drawings.values())) for plan in (few, many))
     assert (drawing.rate, other.rate) == (
@@ -173,7 +187,7 @@ def test_elections_cost_what_they_are_and_tokens_beyond_cost_nothing() -> None:
         "private_tokens": 10,
     }
     long, short = (
-        plan_cell(AGNEWS, unit(AGNEWS, max_tokens=most, **chosen), Cell("icl", 4.0, 4))
+        plan_release(AGNEWS, point(unit(AGNEWS, max_tokens=most, **chosen), Cell("icl", 4.0, 4)))
         for most in (100, 20)
     )
     noise = next(iter(long.drawings.values())).noise
@@ -187,7 +201,9 @@ def test_elections_cost_what_they_are_and_tokens_beyond_cost_nothing() -> None:
 
 
 def test_fixed_batches_with_gaussian_noise_count_no_subsample() -> None:
-    plan = plan_cell(AGNEWS, unit(AGNEWS, batches="fixed", voters=500), Cell("icl", 4.0, 4))
+    plan = plan_release(
+        AGNEWS, point(unit(AGNEWS, batches="fixed", voters=500), Cell("icl", 4.0, 4))
+    )
     noise = next(iter(plan.drawings.values())).noise
     plain = price(
         repeated(noise.token.event(), 100),
@@ -199,13 +215,11 @@ def test_fixed_batches_with_gaussian_noise_count_no_subsample() -> None:
 
 
 def test_labels_come_from_the_public_list_and_no_label_twice_before_all_have_come() -> None:
-    seen = {labels_of(AGNEWS, replace(unit(AGNEWS), seed=seed), 8) for seed in range(20)}
+    seen = {labels_of(AGNEWS, seed, 8) for seed in range(20)}
     assert len(seen) > 10
     for labels in seen:
         assert set(labels[:4]) == set(labels[4:]) == set(AGNEWS.demonstrated)
-    assert labels_of(AGNEWS, unit(AGNEWS, epsilons=(1.0,)), 4) == labels_of(
-        AGNEWS, unit(AGNEWS, epsilons=(8.0,)), 4
-    )
+    assert labels_of(AGNEWS, 1, 4) == labels_of(AGNEWS, 1, 4)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +236,7 @@ def test_a_label_smaller_than_what_is_drawn_is_refused(
     options: dict[str, Any], phrase: str
 ) -> None:
     with pytest.raises(PrivacyError, match=phrase):
-        plan_cell(AGNEWS, unit(AGNEWS, **options), Cell("icl", 4.0, 4))
+        plan_release(AGNEWS, point(unit(AGNEWS, **options), Cell("icl", 4.0, 4)))
 
 
 @pytest.mark.parametrize(
@@ -234,11 +248,11 @@ def test_pure_noise_is_not_priced_under_replace_one(options: dict[str, Any]) -> 
         PrivacyError,
         match="is priced for add-or-remove-one neighbours only; expected mechanism gaussian",
     ):
-        plan_cell(contract, unit(contract, **options), Cell("icl", 4.0, 4))
+        plan_release(contract, point(unit(contract, **options), Cell("icl", 4.0, 4)))
 
 
 def test_sizes_are_the_contract_s_unless_the_pipeline_has_its_own() -> None:
-    assert GenerationShape.of(TREC, unit(TREC)) == GenerationShape(
+    assert GenerationShape.of(TREC, FewShotVariant()) == GenerationShape(
         "gaussian", False, 80, 1, None, 15, 10.0
     )
     own = unit(
@@ -249,16 +263,17 @@ def test_sizes_are_the_contract_s_unless_the_pipeline_has_its_own() -> None:
         max_tokens=9,
         variants={"wide": {"candidates": "all", "mechanism": "exponential"}},
     )
-    assert GenerationShape.of(TREC, own) == GenerationShape("gaussian", False, 5, 3, 50, 9, 10.0)
-    assert GenerationShape.of(TREC, own, "icl-wide") == GenerationShape(
-        "exponential", False, 80, 1, None, 15, 10.0
-    )
+    chosen = {cell.system: one.options for cell, one in points_of(own).items()}
+    assert {name: GenerationShape.of(TREC, options) for name, options in chosen.items()} == {
+        "icl": GenerationShape("gaussian", False, 5, 3, 50, 9, 10.0),
+        "icl-wide": GenerationShape("exponential", False, 80, 1, None, 15, 10.0),
+    }
 
 
 def test_a_sentence_states_noise_rate_and_the_second_accountant_s_bounds() -> None:
     cell = Cell("icl", 4.0, 4)
     asked = unit(AGNEWS)
-    sentence = statement(AGNEWS, asked, cell)
+    sentence = statement(AGNEWS, point(asked, cell))
     assert (
         "sigma 0." in sentence
         and "sampling rate 0.002" in sentence
@@ -271,7 +286,7 @@ def test_a_sentence_states_noise_rate_and_the_second_accountant_s_bounds() -> No
         .split(". Every")[0]
         .split(" and ")
     )
-    assert low <= plan_cell(AGNEWS, asked, cell).guarantee.epsilon <= high
+    assert low <= plan_release(AGNEWS, point(asked, cell)).guarantee.epsilon <= high
 
 
 @pytest.mark.quick("contract1-200.0")
@@ -286,7 +301,7 @@ def test_where_the_second_accountant_gives_up_the_sentence_stands_without_it(
     noise.
     """
     cell, asked = Cell("icl", epsilon, 4), unit(contract)
-    sentence = statement(contract, asked, cell)
+    sentence = statement(contract, point(asked, cell))
     assert "sigma" in sentence and "prv-accountant" not in sentence
 
 
@@ -302,7 +317,7 @@ def test_invisible_ink_costs_what_is_asked_for_a_row_that_is_in_one_text_at_most
     """T choices of one range on one sample, however many texts there are; more texts of a label are
     a larger sample.
     """
-    plan = plan_cell(AGNEWS, unit(AGNEWS, **INK), Cell("icl", epsilon, shots))
+    plan = plan_release(AGNEWS, point(unit(AGNEWS, **INK), Cell("icl", epsilon, shots)))
     (drawing, *others) = plan.drawings.values()
     assert others == [drawing] * 3 and drawing.rate == Fraction(8 * shots // 4, 10_000)
     assert plan.guarantee.event == poisson_sampled(
@@ -314,7 +329,7 @@ def test_invisible_ink_costs_what_is_asked_for_a_row_that_is_in_one_text_at_most
 
 def test_one_clip_applies_to_all_texts_of_a_cell() -> None:
     """Six shots of four labels: two labels have two texts, and all pay for two."""
-    plan = plan_cell(AGNEWS, unit(AGNEWS, **INK), Cell("icl", 4.0, 6))
+    plan = plan_release(AGNEWS, point(unit(AGNEWS, **INK), Cell("icl", 4.0, 6)))
     assert len({drawing.noise for drawing in plan.drawings.values()}) == 1
     rule = rule_of(plan.shape, plan)
     token = next(iter(plan.drawings.values())).noise.token
@@ -327,7 +342,7 @@ def test_one_clip_applies_to_all_texts_of_a_cell() -> None:
 def test_invisible_ink_under_replace_one_pays_twice_the_range_once_and_for_all_rows() -> None:
     """Not for two labels in sequence: a row that changes its text moves a choice of a pair."""
     replaced = neighbours(AGNEWS, Neighbours.REPLACE_ONE)
-    plan = plan_cell(replaced, unit(replaced, **INK), Cell("icl", 4.0, 4))
+    plan = plan_release(replaced, point(unit(replaced, **INK), Cell("icl", 4.0, 4)))
     token = next(iter(plan.drawings.values())).noise.token
     assert plan.guarantee.event == repeated(
         bounded_range(2 * token.amount, neighbours=Neighbours.REPLACE_ONE), 100
@@ -340,17 +355,19 @@ def test_invisible_ink_under_replace_one_pays_twice_the_range_once_and_for_all_r
 
 def test_a_higher_temperature_clips_less_at_the_same_price() -> None:
     cool, warm = (
-        plan_cell(AGNEWS, unit(AGNEWS, **INK, temperature=tau), Cell("icl", 4.0, 4))
+        plan_release(AGNEWS, point(unit(AGNEWS, **INK, temperature=tau), Cell("icl", 4.0, 4)))
         for tau in (1.0, 1.5)
     )
     tokens = [next(iter(plan.drawings.values())).noise.token for plan in (cool, warm)]
     assert cool.guarantee == warm.guarantee and tokens[1].clip == pytest.approx(
         1.5 * tokens[0].clip
     )  # type: ignore[union-attr]
-    assert GenerationShape.of(AGNEWS, unit(AGNEWS, **INK)) != GenerationShape.of(
-        AGNEWS, unit(AGNEWS, **INK, temperature=1.5)
+    assert GenerationShape.of(AGNEWS, FewShotVariant(**INK)) != GenerationShape.of(
+        AGNEWS, FewShotVariant(**INK, temperature=1.5)
     )
-    assert "differences clipped at" in statement(AGNEWS, unit(AGNEWS, **INK), Cell("icl", 4.0, 4))
+    assert "differences clipped at" in statement(
+        AGNEWS, point(unit(AGNEWS, **INK), Cell("icl", 4.0, 4))
+    )
 
 
 def test_invisible_ink_needs_a_delta_of_the_budget() -> None:
@@ -358,11 +375,11 @@ def test_invisible_ink_needs_a_delta_of_the_budget() -> None:
         lambda content: content.update({"privacy": {"budget": {"epsilon": 10}}})
     )
     with pytest.raises(PrivacyError, match="its budget has no delta, which invisible-ink needs"):
-        plan_cell(content, unit(content, **{**INK, "voters": 1}), Cell("icl", 4.0, 1))
+        plan_release(content, point(unit(content, **{**INK, "voters": 1}), Cell("icl", 4.0, 1)))
 
 
 def test_a_small_contract_without_labels_is_one_pool() -> None:
     contract = text_contract(as_extraction)
-    assert {*plan_cell(contract, unit(contract, max_tokens=2), Cell("icl", 50.0, 2)).drawings} == {
-        VoterPool(None, 4)
-    }
+    assert {
+        *plan_release(contract, point(unit(contract, max_tokens=2), Cell("icl", 50.0, 2))).drawings
+    } == {VoterPool(None, 4)}

@@ -14,8 +14,9 @@ from scipy import stats
 
 from dpicl.contract.pipeline import Cell
 from dpicl.methods.few_shot_generation import FewShotGeneration
-from dpicl.methods.few_shot_plan import GenerationShape, Sampling, plan_cell
+from dpicl.methods.few_shot_plan import GenerationShape, Sampling, plan_release
 from dpicl.methods.options import FewShotVariant
+from tests.direct import point
 from tests.library.examples import seeded
 from tests.library.methods.test_few_shot_plan import AGNEWS, unit
 
@@ -58,14 +59,18 @@ def test_a_low_temperature_is_the_largest_and_a_high_one_is_not() -> None:
 
 def test_sampling_is_free_and_makes_another_release() -> None:
     plain, sampled = unit(AGNEWS), unit(AGNEWS, temperature=0.8, top_p=0.9)
-    assert plan_cell(AGNEWS, plain, CELL).guarantee == plan_cell(AGNEWS, sampled, CELL).guarantee
-    names = [FewShotGeneration().identity(AGNEWS, one, CELL) for one in (plain, sampled)]
+    assert (
+        plan_release(AGNEWS, point(plain, CELL)).guarantee
+        == plan_release(AGNEWS, point(sampled, CELL)).guarantee
+    )
+    names = [FewShotGeneration().identity(AGNEWS, point(one, CELL)) for one in (plain, sampled)]
     assert (
         names[1] == {**names[0], "temperature": 0.8, "top_p": 0.9} and "temperature" not in names[0]
     )
     assert (
-        GenerationShape.of(AGNEWS, sampled).sampling == Sampling(0.8, None, 0.9)
-        and GenerationShape.of(AGNEWS, plain).sampling is None
+        GenerationShape.of(AGNEWS, point(sampled, CELL).options).sampling
+        == Sampling(0.8, None, 0.9)
+        and GenerationShape.of(AGNEWS, point(plain, CELL).options).sampling is None
     )
 
 

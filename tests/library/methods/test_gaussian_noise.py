@@ -27,9 +27,10 @@ from dpicl.data.central.graphical_model import NoisyMarginal, added
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.types import PrivateCodes, PrivateTable
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
-from dpicl.methods import METHODS, Options, tabular, unit_of
+from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.options import MstOptions
+from tests.direct import point
 from tests.library.examples import private_contract, random_table, seeded, small_contract
 from tests.library.methods.spending import gaussian_steps
 
@@ -135,7 +136,7 @@ def test_epsilon_and_delta_are_charged_for_what_the_contract_protects(
 ) -> None:
     """The same as one Gaussian that is moved so many times as far as by one row."""
     contract = _protecting(**privacy)
-    (cost,) = METHODS[name].releases(contract, _unit(name, contract, delta=1e-6)).values()
+    (cost,) = grid.prices(METHODS[name], contract, _unit(name, contract, delta=1e-6)).values()
     charged = cost.charged
     assert 0.995 <= charged.epsilon <= 1 and (charged.delta, charged.unit) == (1e-6, unit)
     check(charged)
@@ -145,7 +146,7 @@ def test_epsilon_and_delta_are_charged_for_what_the_contract_protects(
         and 1 < spent.plus(charged).cost(1e-6).epsilon < 2.3
     )
     budget = tabular(name)._priced(
-        contract, _unit(name, contract, delta=1e-6), Cell("counts", 1.0)
+        contract, point(_unit(name, contract, delta=1e-6), Cell("counts", 1.0))
     )[0]  # type: ignore[attr-defined]
     row = GaussianTotal.of(1.0, delta=1e-6, neighbours=Neighbours.ADD_OR_REMOVE_ONE).budget
     assert row.amount is not None and float(row.amount / budget.amount) == pytest.approx(
@@ -157,13 +158,17 @@ def test_epsilon_and_delta_are_charged_for_what_the_contract_protects(
 def test_delta_is_the_budgets_where_nobody_says_it_and_part_of_the_name(name: str) -> None:
     contract = _protecting()
     cell, method = Cell("counts", 1.0), METHODS[name]
-    (cost,) = method.releases(contract, _unit(name, contract)).values()
+    (cost,) = grid.prices(method, contract, _unit(name, contract)).values()
     assert cost.charged.delta == 1e-6
     stated, default = _unit(name, contract, delta=1e-6), _unit(name, contract)
-    assert method.identity(contract, stated, cell) == method.identity(contract, default, cell)
+    assert method.identity(contract, point(stated, cell)) == method.identity(
+        contract, point(default, cell)
+    )
     other = _protecting(budget={"epsilon": 9, "delta": 1e-7})
-    assert method.identity(other, default, cell) != method.identity(contract, default, cell)
-    assert ", 1e-06)-DP" in method.statement(contract, default, cell, cost)
+    assert method.identity(other, point(default, cell)) != method.identity(
+        contract, point(default, cell)
+    )
+    assert ", 1e-06)-DP" in method.statement(contract, point(default, cell), cost)
 
 
 @METHOD
@@ -178,15 +183,15 @@ def test_without_a_delta_to_spend_gaussian_noise_is_refused(name: str) -> None:
             match="its budget has no delta, which gaussian noise needs; expected budget.delta, or "
             "noise laplace",
         ):
-            METHODS[name].releases(contract, _unit(name, contract, **options))
+            grid.prices(METHODS[name], contract, _unit(name, contract, **options))
     capped = _protecting(budget={"epsilon": 9, "delta": 1e-6})
     with pytest.raises(
         PrivacyError, match="delta 0.001 is above its budget's, 1e-06; expected at most that"
     ):
-        METHODS[name].releases(capped, _unit(name, capped, delta=1e-3))
-    assert METHODS[name].releases(small_contract(), _unit(name, small_contract(), delta=1e-6)), (
-        "on a benchmark a stated one is enough"
-    )
+        grid.prices(METHODS[name], capped, _unit(name, capped, delta=1e-3))
+    assert grid.prices(
+        METHODS[name], small_contract(), _unit(name, small_contract(), delta=1e-6)
+    ), "on a benchmark a stated one is enough"
     with pytest.raises(ValidationError, match="delta with laplace noise"):
         MstOptions(delta=1e-6)
     with pytest.raises(ValidationError, match="greater than 0"):
@@ -205,21 +210,23 @@ def test_a_release_is_read_as_it_was_published_and_batches_are_the_whole(
         Cell("counts", epsilon),
     )
     table, draws = random_table(contract, 300, 0), draws_for(contract, 0)
-    whole = method.draw(PrivateTable(table), contract, unit, draws, [cell], {})[cell]
+    whole = grid.draw(method, PrivateTable(table), contract, grid.points(method, unit), draws, {})[
+        cell
+    ]
     batches = [
-        method.count(PrivateTable(part), contract, unit, draws, [cell])
+        method.count(PrivateTable(part), contract, point(unit, cell), draws)
         for part in (table[:100], table[100:])
     ]
     assert method.encode(
-        method.merge(batches, contract, unit, draws, [cell])[cell]
+        method.merge(batches, contract, point(unit, cell), draws)
     ) == method.encode(whole)
-    again = method.decode(method.encode(whole), contract, unit, cell)
+    again = method.decode(method.encode(whole), contract, point(unit, cell))
     assert method.encode(again) == method.encode(whole) and [one.gaussian for one in again] == [
         one.gaussian for one in whole
     ]
     assert all(one.scale for one in whole) == (epsilon < math.inf)
-    assert method.rows(again, contract, unit, cell, draws, 50).codes.shape[0] == 50
-    errors = method.column_errors(contract, unit, cell, 300)
+    assert method.rows(again, contract, point(unit, cell), draws, 50).codes.shape[0] == 50
+    errors = method.column_errors(contract, point(unit, cell), 300)
     assert set(errors) == set(contract.features) and all(
         0 <= error <= 1 for error in errors.values()
     )

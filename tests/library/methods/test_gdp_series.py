@@ -26,12 +26,13 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_mean import Origin
-from dpicl.methods import METHODS, Options, unit_of
+from dpicl.methods import METHODS, Options, grid, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
 from dpicl.quality.worth import noisy_releases
 from dpicl.release.horizon import entering_counts
+from tests.direct import point
 from tests.library.examples import seeded
 from tests.library.series_contracts import NAME, series_contract, series_tree, visit
 
@@ -351,14 +352,14 @@ def unit(shots: tuple[int, ...] = (2,), rates: tuple[Fraction, ...] = (), **chos
 
 def test_what_no_series_has_is_refused_in_one_sentence() -> None:
     contract = series_contract(tree())
-    METHOD.check(contract, unit())
-    METHOD.check(contract, unit(rates=(Fraction(1),)))
+    grid.check(METHOD, contract, unit())
+    grid.check(METHOD, contract, unit(rates=(Fraction(1),)))
     sampled = tree()
     sampled["privacy"]["sampling_rate"] = "1/10"
     whole = tree()
     whole["privacy"]["sampling_rate"] = "1"
-    METHOD.check(series_contract(whole), unit())
-    METHOD.check(series_contract(sampled), unit(rates=(Fraction(1),)))
+    grid.check(METHOD, series_contract(whole), unit())
+    grid.check(METHOD, series_contract(sampled), unit(rates=(Fraction(1),)))
     for made, refused in (
         (
             (contract, unit(allocation="paid-columns")),
@@ -373,12 +374,12 @@ def test_what_no_series_has_is_refused_in_one_sentence() -> None:
         ((contract, unit(shots=(3,))), "shots=3"),
     ):
         with pytest.raises(ParameterError, match=refused):
-            METHOD.check(*made)
+            grid.check(METHOD, *made)
 
 
 def test_every_number_of_shots_is_a_horizon_at_the_whole_price() -> None:
     contract = series_contract(tree())
-    costs = METHOD.releases(contract, unit(shots=(1, 2, 4)))
+    costs = grid.prices(METHOD, contract, unit(shots=(1, 2, 4)))
     assert [cell.shots for cell in costs] == [1, 2, 4]
     for cell, cost in costs.items():
         assert (
@@ -386,7 +387,7 @@ def test_every_number_of_shots_is_a_horizon_at_the_whole_price() -> None:
             and cost.charged.epsilon == pytest.approx(2, rel=0.01)
             and cost.charged.delta == 1e-6
         )
-        assert METHOD.identity(contract, unit(), cell).keys() == {
+        assert METHOD.identity(contract, point(unit(), cell)).keys() == {
             "delta",
             "sum_origin",
             "horizon",
@@ -394,19 +395,15 @@ def test_every_number_of_shots_is_a_horizon_at_the_whole_price() -> None:
             "last",
             "series",
         }
-        assert "of all rows and no subsample" in METHOD.statement(contract, unit(), cell, cost)
+        assert "of all rows and no subsample" in METHOD.statement(
+            contract, point(unit(), cell), cost
+        )
     with pytest.raises(PrivacyError, match="no release of the whole table is charged"):
         method: Any = METHOD
         private = table(contract, OTHERS)
-        cells = list(costs)[:1]
-        method.draw(
-            private,
-            contract,
-            unit(),
-            draws_for(contract, 0),
-            cells,
-            {cells[0]: np.zeros(private.row_count, dtype=np.int16)},
-        )
+        (asked,) = grid.points(method, unit()).values()
+        marks = np.zeros(private.row_count, dtype=np.int16)
+        method.draw(private, contract, asked, draws_for(contract, 0), marks)
 
 
 def test_of_next_to_no_rows_noise_is_told_though_no_epsilon_would_be_enough() -> None:

@@ -27,6 +27,7 @@ from dpicl.methods.tabular_method import Released
 from dpicl.models import spec
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.spec import ModelSpec, check_egress
+from lab import in_memory
 from tests.library.examples import random_table, seeded, small_contract
 
 KEY = bytes(32)
@@ -70,7 +71,7 @@ def prompts_of(queries: QueryTable, contract: Contract, unit: Unit) -> dict[Cell
         train = PrivateTable(random_table(contract, 50, 9))
         benchmark = small_contract()
         seeded = draws_for(benchmark, 0)
-        released = tabular("gdp_tabicl").in_memory(train, benchmark, unit, seeded)
+        released = in_memory.of_table(tabular("gdp_tabicl"), train, benchmark, unit, seeded)
         prompts = tabular("gdp_tabicl").prompts(released, queries, contract, unit, draws)
     return prompts
 

@@ -27,13 +27,13 @@ from dpicl.mechanisms.noisy_steps import GaussianBudget
 from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from dpicl.mechanisms.stable_top import LARGEST_EPSILON, StableTop
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.few_shot_plan import plan_cell
+from dpicl.methods.few_shot_plan import plan_release
 from dpicl.methods.few_shot_voting import rule_of
 from dpicl.methods.options import FewShotOptions, PateOptions
 from dpicl.methods.tab_pate import Sizes, noisy_votes
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.models.votes import VoteRule, public_votes, whole_votes
-from tests.direct import release
+from tests.direct import point, release
 from tests.library.examples import random_table, seeded, small_contract
 from tests.library.methods.test_gaussian_noise import counts
 from tests.library.text_contracts import TEXT_CONTRACTS
@@ -137,7 +137,9 @@ def test_a_plan_at_infinity_has_the_temperature_of_its_finite_ones_and_no_clip_t
         )
     )
     unit = unit_of("few_shot_generation", "trec", 0, (8.0, math.inf), (4,), (), False, options)
-    finite, silent = (plan_cell(trec, unit, Cell("icl", epsilon, 4)) for epsilon in unit.epsilons)
+    finite, silent = (
+        plan_release(trec, point(unit, Cell("icl", epsilon, 4))) for epsilon in unit.epsilons
+    )
     tokens = [next(iter(plan.drawings.values())).noise.token for plan in (finite, silent)]
     assert all(
         isinstance(token, DifferenceToken) and token.temperature == Fraction(3, 2)

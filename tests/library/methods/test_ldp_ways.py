@@ -14,12 +14,14 @@ from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.reading.split import split_table
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import PrivateTable
-from dpicl.methods import METHODS, Options, ldp_tabicl, unit_of
+from dpicl.methods import METHODS, Options, grid, ldp_tabicl, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.collection import collect, merged
+from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.release.names import parameters_of
+from tests.direct import point, points_of
 from tests.direct import run as run_method
 from tests.library.examples import private_contract, random_table
 
@@ -76,7 +78,7 @@ def test_a_table_with_more_columns_than_cells_can_be_counted_for_is_collected_mo
 def test_an_estimator_over_all_cells_is_refused_for_a_wide_table_before_anything_is_read() -> None:
     options = LdpOptions(design="subset", estimator="log-linear")
     with pytest.raises(ParameterError, match=r"expected tree for wide: about 10\^11 cells"):
-        METHODS["ldp_tabicl"].releases(wide_contract(), _unit("wide", options))
+        grid.prices(METHODS["ldp_tabicl"], wide_contract(), _unit("wide", options))
 
 
 def test_ways_that_differ_in_the_estimator_alone_are_made_of_one_collection() -> None:
@@ -89,16 +91,13 @@ def test_ways_that_differ_in_the_estimator_alone_are_made_of_one_collection() ->
         },
     )
     unit = _unit(contract.name, options)
-    found = ldp_tabicl.collect(
-        PrivateTable(random_table(contract, 300, 0)), contract, unit, draws_for(contract, 0)
-    )
+    table, draws = PrivateTable(random_table(contract, 300, 0)), draws_for(contract, 0)
+    found = grid.draw(LdpTabicl(), table, contract, points_of(unit), draws, {})
     one, same, other = (
         found[Cell(name, 2.0)] for name in ("reports", "reports-em", "reports-asked")
     )
     assert same is one and other.stored.shape != one.stored.shape
-    again = ldp_tabicl.collect(
-        PrivateTable(random_table(contract, 300, 0)), contract, unit, draws_for(contract, 0)
-    )
+    again = grid.draw(LdpTabicl(), table, contract, points_of(unit), draws, {})
     assert not np.array_equal(again[Cell("reports", 2.0)].stored, one.stored)
 
 
@@ -108,14 +107,14 @@ def test_of_columns_that_nobody_is_asked_for_nothing_is_learned() -> None:
     unit = _unit("wide", LdpOptions(design="pairs", estimator="tree", about=asked))
     method, draws = METHODS["ldp_tabicl"], draws_for(contract, 0)
     cell = Cell("reports", 2.0)
-    (collected,) = ldp_tabicl.collect(table, contract, unit, draws).values()
+    collected = ldp_tabicl.collect(table, contract, point(unit, cell).options, 2.0, draws)
     assert method.encode(collected) == method.encode(
-        method.decode(method.encode(collected), contract, unit, cell)
+        method.decode(method.encode(collected), contract, point(unit, cell))
     )  # type: ignore[attr-defined]
     rows = ldp_tabicl.estimated_rows(collected, "tree", draws.public("rows", "x")).codes
     bonds = [abs((rows[:, column] == rows[:, -1]).mean() - 0.5) for column in range(WIDE)]
     assert max(bond for column, bond in enumerate(bonds) if column not in (3, 30)) < 0.03
-    errors = method.column_errors(contract, unit, cell, 4_000)  # type: ignore[attr-defined]
+    errors = method.column_errors(contract, point(unit, cell), 4_000)  # type: ignore[attr-defined]
     assert [name for name, error in errors.items() if error < 1] == list(asked)
 
 
@@ -132,8 +131,14 @@ def test_what_is_asked_about_makes_another_release_in_whatever_order_it_is_named
             contract,
             _unit(
                 "wide", LdpOptions.model_validate({"design": "pairs", "estimator": "tree", **way})
+            ).method,
+            point(
+                _unit(
+                    "wide",
+                    LdpOptions.model_validate({"design": "pairs", "estimator": "tree", **way}),
+                ),
+                cell,
             ),
-            cell,
         )
         for way in ways
     ]
@@ -145,7 +150,7 @@ def test_an_attribute_that_there_is_not_is_refused_before_anything_is_read() -> 
     with pytest.raises(
         ParameterError, match="about.*age.*expected attributes of this table: column_0, column_1"
     ):
-        METHODS["ldp_tabicl"].releases(wide_contract(), unit)
+        grid.prices(METHODS["ldp_tabicl"], wide_contract(), unit)
     with pytest.raises(ValueError, match="about with design all-columns"):
         LdpOptions(about=("column_1",))
 
@@ -165,8 +170,9 @@ def test_a_collection_has_the_same_bytes_wherever_it_comes_from(options: LdpOpti
         draws_for(contract, 0),
     )
     table = PrivateTable(random_table(contract, 40, 0))
-    for cell, collected in collect(table, contract, unit, draws).items():
+    for asked in points_of(unit).values():
+        collected = collect(table, contract, asked.options, asked.epsilon, draws)
         content = method.encode(collected)
-        read = method.decode(content, contract, unit, cell)
+        read = method.decode(content, contract, asked)
         assert b"'fortran_order': False" in content, "clients one after another"
         assert method.encode(read) == method.encode(merged([read])) == content

@@ -16,11 +16,12 @@ from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.prompts import SHARED_SETS
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.errors import PrivacyError
-from dpicl.methods import METHODS, Options, tabular, unit_of
+from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.evaluation import Result
 from dpicl.methods.options import LdpOptions
 from dpicl.models.kinds.fake import HashScorer
+from lab import in_memory
 from tests.direct import run
 from tests.library.examples import private_contract, small_contract
 
@@ -104,20 +105,21 @@ def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str
         match=r"shop: `run` charges no ledger.*; expected a contract with `benchmark: true`, or "
         r"`dpicl protect`",
     ):
-        METHODS[method].check_free(PRIVATE, unit)
+        in_memory.check_free(METHODS[method], PRIVATE, unit)
 
 
 def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
     unit = _unit("ldp_tabicl", epsilons=(1.0,))
     cell = Cell("reports", 1.0)
-    return LDP.draw(split.train, contract, unit, draws_for(contract, 0), [cell], {})[cell].stored
+    return grid.draw(
+        LDP, split.train, contract, grid.points(LDP, unit), draws_for(contract, 0), {}
+    )[cell].stored
 
 
 def _averages(contract: Contract, split: SplitTable) -> tuple[Any, Any]:
     unit, draws = _unit("gdp_tabicl", epsilons=(1.0,)), draws_for(contract, 0)
-    cells = list(unit.cells("icl"))
-    members = GDP.prepare(split.train, contract, unit, draws, cells)
-    return GDP.draw(split.train, contract, unit, draws, cells, members), {
+    members = grid.prepare(GDP, split.train, contract, grid.points(GDP, unit), draws)
+    return grid.draw(GDP, split.train, contract, grid.points(GDP, unit), draws, members), {
         cell.key: rows.tolist() for cell, rows in members.items()
     }
 
@@ -144,7 +146,7 @@ def test_all_reports_of_a_client_cost_no_more_than_epsilon(encoding: Any, epsilo
     unit = _unit(
         "ldp_tabicl", epsilons=(epsilon,), options=Options(ldp_tabicl=LdpOptions(encoding=encoding))
     )
-    for cost in METHODS["ldp_tabicl"].costs(CONTRACT, unit).values():
+    for cost in grid.costs(METHODS["ldp_tabicl"], CONTRACT, unit).values():
         assert 0.9 * epsilon < cost.nominal.epsilon <= epsilon and cost.amplified is None
         assert cost.nominal.unit == "client"
 
@@ -153,7 +155,11 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
     split, unit = small_split(), _unit("ldp_tabicl")
     draws = draws_for(CONTRACT, 0)
     prompts = LDP.prompts(
-        LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws
+        in_memory.of_table(LDP, split.train, CONTRACT, unit, draws),
+        split.queries,
+        CONTRACT,
+        unit,
+        draws,
     )
     asked = next(texts for cell, texts in prompts.items() if cell.system == "zero-shot")
     for cell, texts in prompts.items():
@@ -167,7 +173,7 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
 
 def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) -> None:
     split, unit, draws = small_split(), _unit("gdp_tabicl"), draws_for(CONTRACT, 0)
-    released = GDP.in_memory(split.train, CONTRACT, unit, draws)
+    released = in_memory.of_table(GDP, split.train, CONTRACT, unit, draws)
     for cell, texts in GDP.prompts(released, split.queries, CONTRACT, unit, draws).items():
         heads = {text.rpartition("\n")[0] for text in texts}
         assert len(heads) == 1 and len(heads.pop().splitlines()) == cell.shots
@@ -182,7 +188,11 @@ def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str
         options=Options(ldp_tabicl=LdpOptions(shot_selection=("nested", "shared"))),
     )
     prompts = LDP.prompts(
-        LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws
+        in_memory.of_table(LDP, split.train, CONTRACT, unit, draws),
+        split.queries,
+        CONTRACT,
+        unit,
+        draws,
     )
     return {
         cell.shots or 0: [text.split("\n")[:-1] for text in texts]

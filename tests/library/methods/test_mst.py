@@ -24,7 +24,7 @@ from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import PrivateCodes, PrivateTable
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_steps import PureBudget, StepBudget
-from dpicl.methods import METHODS, Options, tabular, unit_of
+from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.options import MstOptions
 from tests.library.examples import private_contract, random_table, seeded
@@ -218,16 +218,23 @@ def test_real_counts_are_drawn_anew_and_a_person_pays_for_every_row() -> None:
         Cell("counts", 2.0),
     )
     one, other = (
-        tabular("mst_tabicl").draw(table, contract, unit, draws_for(contract, 0), [cell], {})[cell]
+        grid.draw(
+            tabular("mst_tabicl"),
+            table,
+            contract,
+            grid.points(tabular("mst_tabicl"), unit),
+            draws_for(contract, 0),
+            {},
+        )[cell]
         for _ in range(2)
     )
     assert not np.array_equal(one[0].counts, other[0].counts)
-    assert METHODS["mst_tabicl"].costs(contract, unit)[
+    assert grid.costs(METHODS["mst_tabicl"], contract, unit)[
         Cell("icl", 2.0, 1)
     ].charged.epsilon == pytest.approx(2.0)
     replaced = contract.model_copy(
         update={"privacy": contract.privacy.model_copy(update={"neighbours": "replace-one"})}
     )
-    assert METHODS["mst_tabicl"].releases(replaced, unit)[
+    assert grid.prices(METHODS["mst_tabicl"], replaced, unit)[
         Cell("counts", 2.0)
     ].charged.epsilon == pytest.approx(4.0)

@@ -25,11 +25,12 @@ from dpicl.mechanisms.keyed_subsets import identities, record_marks
 from dpicl.methods import Options, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.dp_icl import AnsweringJob, consult
-from dpicl.methods.ensemble_plan import EnsembleShape, plan_cell, plans, statement
+from dpicl.methods.ensemble_plan import EnsembleShape, plan_release, statement
 from dpicl.methods.ensemble_voting import Placement, Voters, admitted, row_points
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.methods.text_method import Memory
 from dpicl.models.embedding import HashedNGrams
+from tests.direct import point, points_of
 from tests.library.methods.test_dp_icl import Reader, contract, table
 
 MOST = 2
@@ -204,10 +205,10 @@ def test_a_resumed_release_asks_the_same_prompts() -> None:
     declared, asked, rows = contract(), unit(5.0, similarity=0.4, participations=1), table(FRUIT)
     draws, queries = draws_for(declared, 0), list(enumerate(["red apple", "red pear", "red apple"]))
 
+    plans = {one.key: plan_release(declared, one) for one in points_of(asked).values()}
+
     def job(stored: Memory) -> AnsweringJob:
-        return AnsweringJob(
-            declared, plans(declared, asked), draws, Memory(draws), stored, HashedNGrams()
-        )
+        return AnsweringJob(declared, plans, draws, Memory(draws), stored, HashedNGrams())
 
     whole, second, stored = Reader(), Reader(), Memory(draws)
     consult(rows, queries, whole, job(Memory(draws)))
@@ -218,15 +219,18 @@ def test_a_resumed_release_asks_the_same_prompts() -> None:
 
 def test_retrieval_costs_its_participations_whatever_the_number_of_queries() -> None:
     declared = contract().model_copy(update={"query_count": 1000})
-    found = plan_cell(declared, unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
-    few = plan_cell(
+    found = plan_release(
+        declared, point(unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
+    )
+    few = plan_release(
         declared.model_copy(update={"query_count": 4}),
-        unit(2.0, similarity=0.4, participations=9),
-        Cell("icl", 2.0, 2),
+        point(unit(2.0, similarity=0.4, participations=9), Cell("icl", 2.0, 2)),
     )
     assert found.rate == 1 and found.noise == few.noise and found.guarantee == few.guarantee
     assert 1.98 <= found.guarantee.epsilon <= 2.0 and found.per_query.epsilon < 1.2
-    said = statement(declared, unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
+    said = statement(
+        declared, point(unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
+    )
     assert (
         "similarity to it is at least 0.4 (in 2 prompts), and in 4 queries at most" in said
         and "1001st query is refused" in said
@@ -248,5 +252,7 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_without_noise_rows_are_retrieved_too() -> None:
-    found = plan_cell(contract(), unit(math.inf, similarity=0.4), Cell("icl", math.inf, 2))
+    found = plan_release(
+        contract(), point(unit(math.inf, similarity=0.4), Cell("icl", math.inf, 2))
+    )
     assert found.rate == 1 and found.shape.similarity == 0.4 and math.isinf(found.guarantee.epsilon)

@@ -18,7 +18,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import PrivateTable
-from dpicl.methods import METHODS, Options, tabular, unit_of
+from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.tab_pate import (
     COLUMNS_SHARE,
@@ -34,6 +34,7 @@ from dpicl.methods.tab_pate import (
 )
 from lab.audit.neighbours import joined
 from lab.audit.releases import owned
+from tests.direct import point
 from tests.library.examples import random_table, seeded, small_contract
 from tests.library.kinds import kind_contract
 from tests.library.methods.spending import spending
@@ -149,15 +150,15 @@ def test_the_noise_of_all_counts_and_votes_is_what_is_charged(
         False,
         Options.model_validate({TabPate.name: {"queries": queries}}),
     )
-    ((cell, cost),) = METHODS[TabPate.name].releases(contract, unit).items()
-    labelled = METHODS[TabPate.name].identity(contract, unit, cell)["labelled"]
+    ((cell, cost),) = grid.prices(METHODS[TabPate.name], contract, unit).items()
+    labelled = METHODS[TabPate.name].identity(contract, point(unit, cell))["labelled"]
     with spending("dpicl.methods.tab_pate", "dpicl.methods.tab_pate") as (spent, _):
-        tabular(TabPate.name).draw(
+        grid.draw(
+            tabular(TabPate.name),
             PrivateTable(random_table(contract, 50, 0)),
             contract,
-            unit,
+            grid.points(tabular(TabPate.name), unit),
             draws_for(contract, 0),
-            [cell],
             {},
         )
     *of_columns, of_votes = spent
@@ -189,11 +190,9 @@ def test_votes_of_a_person_cost_what_a_rows_do_and_counts_of_columns_cost_every_
             ("public", 2.0),
             ("released", 2.0 * float(1 - COLUMNS_SHARE + max_rows * COLUMNS_SHARE)),
         ):
-            charged = (
-                METHODS[TabPate.name]
-                .releases(contract, unit(contract, queries=queries))[cell]
-                .charged
-            )
+            charged = grid.prices(METHODS[TabPate.name], contract, unit(contract, queries=queries))[
+                cell
+            ].charged
             assert (
                 charged.epsilon == pytest.approx(epsilon)
                 and charged.unit == "person"
@@ -203,7 +202,7 @@ def test_votes_of_a_person_cost_what_a_rows_do_and_counts_of_columns_cost_every_
     replaced = row.model_copy(
         update={"privacy": row.privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE})}
     )
-    assert METHODS[TabPate.name].releases(replaced, unit(replaced))[
+    assert grid.prices(METHODS[TabPate.name], replaced, unit(replaced))[
         cell
     ].charged.epsilon == pytest.approx(4.0)
 
@@ -221,11 +220,14 @@ def test_all_rows_of_a_person_that_enter_teach_one_teacher() -> None:
         "without": PrivateTable(table.data.slice(0, 0)),
     }.items():
         asked = unit_of(TabPate.name, contract.name, 0, (math.inf,), (1,), (), False, Options())
-        (drawn,) = (
-            tabular(TabPate.name)
-            .draw(rows, contract, asked, draws_for(contract, 0), [Cell("votes", math.inf)], {})
-            .values()
-        )
+        (drawn,) = grid.draw(
+            tabular(TabPate.name),
+            rows,
+            contract,
+            grid.points(tabular(TabPate.name), asked),
+            draws_for(contract, 0),
+            {},
+        ).values()
         both[which] = drawn.votes
     assert np.abs(both["with"] - both["without"]).max() == 1
 
@@ -235,12 +237,14 @@ def test_numbers_of_teachers_and_queries_are_public_and_in_the_name() -> None:
     names = []
     for population in (None, 100, 1_000_000):
         stated = contract.model_copy(update={"population": population})
-        names.append(METHODS[TabPate.name].identity(stated, unit(stated), Cell("votes", 2.0)))
+        names.append(
+            METHODS[TabPate.name].identity(stated, point(unit(stated), Cell("votes", 2.0)))
+        )
     assert len({name["teachers"] for name in names}) == 3, (
         "a contract's digest leaves its population out"
     )
     chosen = METHODS[TabPate.name].identity(
-        contract, unit(contract, teachers=7, labelled=9), Cell("votes", 2.0)
+        contract, point(unit(contract, teachers=7, labelled=9), Cell("votes", 2.0))
     )
     assert (chosen["teachers"], chosen["labelled"]) == (7, 9)
     assert usual_teachers(1) == 2 and usual_teachers(10**9) == 10_000
@@ -250,7 +254,7 @@ def test_numbers_of_teachers_and_queries_are_public_and_in_the_name() -> None:
 def test_without_a_label_there_is_nothing_to_vote_on() -> None:
     contract = kind_contract("none")
     with pytest.raises(ParameterError, match="label=none: expected one to vote on"):
-        METHODS[TabPate.name].refuse(contract, unit(contract))
+        grid.check(METHODS[TabPate.name], contract, unit(contract))
 
 
 @pytest.mark.parametrize("labels", [2, 4])

@@ -17,9 +17,10 @@ from dpicl.data.central.exact_counts import row_bins, row_encoding
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
-from dpicl.methods import METHODS, Options, tabular, unit_of
+from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.options import GdpOptions, PateOptions
 from dpicl.quality.worth import NOTABLE, check_noise, noisy_releases
+from tests.direct import point
 from tests.library.examples import random_table
 
 
@@ -85,8 +86,8 @@ def test_of_every_method_noise_falls_with_rows_and_epsilon(method: str) -> None:
         options = {"tab_pate": PateOptions(queries="released")} if method == "tab_pate" else {}
         contract, asked = payments(rows), unit(method, epsilon, **options)
         return max(
-            max(tabular(method).column_errors(contract, asked, cell, rows).values())
-            for cell in METHODS[method].releases(contract, asked)
+            max(tabular(method).column_errors(contract, point(asked, cell), rows).values())
+            for cell in grid.prices(METHODS[method], contract, asked)
         )
 
     assert worst(50, 0.01) == 1.0 and worst(2000, 1.0) > worst(4000, 1.0) > worst(4000, 2.0) > 0
@@ -104,17 +105,18 @@ def test_counts_are_about_as_noisy_as_it_says() -> None:
     found: dict[str, list[float]] = {name: [] for name in contract.features}
     for seed in range(12):
         draws = Draws(seed, "payments", simulated=True)
-        (cell,) = method.releases(contract, asked)
-        (released,) = method.derive(
-            method.draw(table, contract, asked, draws, [cell], {}), contract, asked, draws
-        ).values()
+        (cell,) = grid.prices(method, contract, asked)
+        ((cell, drawn),) = grid.draw(
+            method, table, contract, grid.points(method, asked), draws, {}
+        ).items()
+        released = method.rows(drawn, contract, point(asked, cell), draws)
         for place, name in enumerate(contract.features):
             shares = [
                 np.bincount(one[:, place], minlength=sizes[place]) / len(one)
                 for one in (codes, released.codes)
             ]
             found[name].append(float(np.abs(shares[0] - shares[1]).sum() / 2))
-    expected = method.column_errors(contract, asked, cell, rows)
+    expected = method.column_errors(contract, point(asked, cell), rows)
     for name, errors in found.items():
         assert 0.6 < np.mean(errors) / expected[name] < 1.6
 
@@ -128,18 +130,20 @@ def test_averages_are_about_as_noisy_as_it_says() -> None:
             unit("gdp_tabicl", epsilon, gdp_tabicl=GdpOptions(allocation="shared-count")),
             Draws(seed, "payments", simulated=True),
         )
-        (cell,) = method.releases(contract, asked)
-        prepared = method.prepare(table, contract, asked, draws, [cell])
+        (cell,) = grid.prices(method, contract, asked)
+        prepared = grid.prepare(method, table, contract, grid.points(method, asked), draws)
         return [
             float(group.values["age"])
-            for group in method.draw(table, contract, asked, draws, [cell], prepared)[cell].groups
+            for group in grid.draw(
+                method, table, contract, grid.points(method, asked), draws, prepared
+            )[cell].groups
         ]
 
     errors = [np.abs(np.subtract(ages(0.2, seed), ages(math.inf, 0))).mean() for seed in range(12)]
     asked = unit("gdp_tabicl", 0.2, gdp_tabicl=GdpOptions(allocation="shared-count"))
-    (cell,) = method.releases(contract, asked)
+    (cell,) = grid.prices(method, contract, asked)
     assert (
         0.6
-        < np.mean(errors) / (90 * method.column_errors(contract, asked, cell, rows)["age"])
+        < np.mean(errors) / (90 * method.column_errors(contract, point(asked, cell), rows)["age"])
         < 1.6
     )

@@ -14,9 +14,10 @@ from dpicl.contract import Contract, parse_contract
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
-from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods import Options, grid, tabular, unit_of
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.quality import Quality, ReleasePoint, quality_of
+from tests.direct import point
 
 SIZES = (2, 3, 4, 5, 3, 2)
 SUBSET = {"design": "subset", "estimator": "log-linear"}
@@ -122,9 +123,9 @@ def release(
         Options.model_validate({method: options} if options else {}),
     )
     draws = Draws(seed, "made_up", simulated=True)
-    cells = list(chosen.releases(contract(), unit))
-    prepared = chosen.prepare(train, contract(), unit, draws, cells) if chosen.prepare_stage else {}
-    ((cell, drawn),) = chosen.draw(train, contract(), unit, draws, cells, prepared).items()
+    asked = grid.points(chosen, unit)
+    marks = grid.prepare(chosen, train, contract(), asked, draws)
+    ((cell, drawn),) = grid.draw(chosen, train, contract(), asked, draws, marks).items()
     return chosen, unit, cell, drawn
 
 
@@ -142,4 +143,5 @@ def quality(
     unit: Unit
     cell: Cell
     chosen, unit, cell, drawn = release(table.train, method, epsilon, seed, options)
-    return quality_of(ReleasePoint(contract(), unit, cell), drawn, test=table, count=count)
+    place = ReleasePoint(contract(), chosen, point(unit, cell))
+    return quality_of(place, drawn, test=table, count=count)

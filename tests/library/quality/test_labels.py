@@ -11,9 +11,10 @@ import pytest
 from dpicl.contract import Contract, parse_contract
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
-from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods import Options, grid, tabular, unit_of
 from dpicl.quality import Quality, ReleasePoint, quality_of
 from dpicl.report.quality import quality_page
+from tests.direct import point
 
 CODES = ("a", "b", "c")
 
@@ -63,9 +64,12 @@ def quality(label: str | None, method: str, options: Any = None) -> Quality:
         False,
         Options.model_validate({method: options} if options else {}),
     )
-    draws, cells = Draws(0, "made_up", simulated=True), list(chosen.releases(contract, unit))
-    ((cell, drawn),) = chosen.draw(split.train, contract, unit, draws, cells, {}).items()
-    return quality_of(ReleasePoint(contract, unit, cell), drawn, test=split, count=6)
+    draws = Draws(0, "made_up", simulated=True)
+    ((cell, drawn),) = grid.draw(
+        chosen, split.train, contract, grid.points(chosen, unit), draws, {}
+    ).items()
+    place = ReleasePoint(contract, chosen, point(unit, cell))
+    return quality_of(place, drawn, test=split, count=6)
 
 
 LOCAL = "ldp_tabicl", {"design": "subset", "estimator": "log-linear"}

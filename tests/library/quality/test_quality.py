@@ -10,6 +10,7 @@ import pytest
 from dpicl.ground.errors import PrivacyError
 from dpicl.quality import Marginal, ReleasePoint, quality_of
 from dpicl.quality.measures import fitted, indicators, marginal, scores, total_variation
+from tests.direct import point
 from tests.library.quality.made_up import SIZES, SUBSET, contract, quality, release, split
 
 AIM, MST, LDP, GDP = "aim_tabicl", "mst_tabicl", "ldp_tabicl", "gdp_tabicl"
@@ -60,7 +61,7 @@ def test_so_many_rows_without_noise_are_as_exact_as_is_said() -> None:
     table, rng = split(1000, 3), np.random.default_rng(0)
     found = quality(table, MST, 1.0, count=20)
     chosen, unit, cell, _ = release(table.train, MST, 1.0, 0)
-    bins, sizes = chosen.bins(table.train, contract(), unit, cell), (*SIZES, 2)
+    bins, sizes = chosen.bins(table.train, contract()), (*SIZES, 2)
     assert found.effective_rows is not None and found.row_count == pytest.approx(1000, rel=0.1)
 
     def error(rows: np.ndarray) -> float:
@@ -107,7 +108,7 @@ def test_intervals_of_90_percent_cover_what_is_true_and_the_promise_alone_is_too
 def test_nothing_true_is_said_of_a_private_table() -> None:
     table, private = split(300, 7), contract(benchmark=False)
     chosen, unit, cell, drawn = release(table.train, MST, 1.0, 0)
-    found = quality_of(ReleasePoint(private, unit, cell), drawn, count=4)
+    found = quality_of(ReleasePoint(private, chosen, point(unit, cell)), drawn, count=4)
     assert found.actual is None and {
         one.true for one in (*found.columns, *found.with_label, *found.scores)
     } == {None}
@@ -115,19 +116,20 @@ def test_nothing_true_is_said_of_a_private_table() -> None:
         PrivacyError,
         match=r"made_up: true errors of a release are an unpaid release; expected .*benchmark: true",  # noqa: E501
     ):
-        quality_of(ReleasePoint(private, unit, cell), drawn, test=table, count=4)
+        quality_of(ReleasePoint(private, chosen, point(unit, cell)), drawn, test=table, count=4)
 
 
 def test_noise_of_averages_is_said_where_the_number_of_rows_is_stated() -> None:
     table = split(300, 11)
     chosen, unit, cell, drawn = release(table.train, GDP, 4.0, 0)
     stated = contract().model_copy(update={"population": 2000})
-    nothing = quality_of(ReleasePoint(contract(), unit, cell), drawn)
+    asked = point(unit, cell)
+    nothing = quality_of(ReleasePoint(contract(), chosen, asked), drawn)
     assert not nothing.noise and "state `population`" in str(nothing)
-    found = quality_of(ReleasePoint(stated, unit, cell), drawn)
-    assert found.noise == chosen.column_errors(contract(), unit, cell, 2000) and set(
-        found.noise
-    ) == set(contract().features)
+    found = quality_of(ReleasePoint(stated, chosen, asked), drawn)
+    assert found.noise == chosen.column_errors(contract(), asked, 2000) and set(found.noise) == set(
+        contract().features
+    )
     assert all(
         f"averages of {name}: {share:.3f}" in str(found) for name, share in found.noise.items()
     )

@@ -24,7 +24,7 @@ from dpicl.data.central.groups import assign, partition
 from dpicl.data.reading.encode import label_codes
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateTable, ReleasedGroups
-from dpicl.methods import Options, unit_of
+from dpicl.methods import Options, grid, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from tests.library.examples import every_contract, random_table, small_contract
 
@@ -253,7 +253,7 @@ def _unit(**changes: Any) -> Unit:
 
 
 def test_a_cell_states_its_cost_before_and_after_amplification() -> None:
-    for cell, cost in GdpTabicl().costs(CONTRACT, _unit()).items():
+    for cell, cost in grid.costs(GdpTabicl(), CONTRACT, _unit()).items():
         assert cell.epsilon is not None and cost.amplified is not None
         assert cost.nominal.epsilon == pytest.approx(cell.epsilon)
         half = math.log1p(math.expm1(cell.epsilon) / 2) if cell.epsilon < math.inf else math.inf
@@ -264,11 +264,11 @@ def test_a_cell_states_its_cost_before_and_after_amplification() -> None:
 
 
 def test_a_cell_s_own_rate_replaces_the_contract_s() -> None:
-    (cost,) = (
-        GdpTabicl()
-        .costs(CONTRACT, _unit(shots=(1,), epsilons=(1.0,), sampling_rates=(Fraction(1, 100),)))
-        .values()
-    )
+    (cost,) = grid.costs(
+        GdpTabicl(),
+        CONTRACT,
+        _unit(shots=(1,), epsilons=(1.0,), sampling_rates=(Fraction(1, 100),)),
+    ).values()
     assert cost.amplified is not None and cost.amplified.epsilon == pytest.approx(
         math.log1p(math.expm1(1) / 100)
     )
@@ -276,8 +276,8 @@ def test_a_cell_s_own_rate_replaces_the_contract_s() -> None:
 
 def test_replace_one_is_charged_twice() -> None:
     replace = small_contract(lambda content: content["privacy"].update(neighbours="replace-one"))
-    for cell, cost in GdpTabicl().costs(replace, _unit()).items():
-        plain = GdpTabicl().costs(CONTRACT, _unit())[cell]
+    for cell, cost in grid.costs(GdpTabicl(), replace, _unit()).items():
+        plain = grid.costs(GdpTabicl(), CONTRACT, _unit())[cell]
         assert (
             cost.nominal.neighbours is Neighbours.REPLACE_ONE
             and cost.amplified is not None

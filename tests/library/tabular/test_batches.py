@@ -25,9 +25,10 @@ from dpicl.ground.errors import DataError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_mean import Grid
-from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular, unit_of
+from dpicl.methods import Options, gdp_tabicl, grid, ldp_tabicl, tabular, unit_of
 from dpicl.methods.collection import merged
-from dpicl.methods.options import LdpOptions
+from dpicl.methods.options import LdpVariant
+from lab import in_memory
 from tests.library.examples import random_table, small_contract
 
 CONTRACT = small_contract()
@@ -104,68 +105,53 @@ def test_a_published_split_is_the_contract_s() -> None:
 def test_a_release_does_not_depend_on_the_batches(at: list[int], seed: int) -> None:
     """Where every row enters, so that all that is drawn is the noise."""
     rows, wanted = table(seed), unit("gdp_tabicl")
-    cells = list(wanted.cells("icl"))
-    counted = [
-        GDP.count(PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS, cells)
-        for part in parts(rows, at)
-    ]
-    whole = GDP.in_memory(PrivateTable(rows), CONTRACT, wanted, DRAWS)
-    assert GDP.merge(counted, CONTRACT, wanted, DRAWS, cells) == whole.draws
+    batches = [PrivateTable(compact(part, CONTRACT)) for part in parts(rows, at)]
+    whole = in_memory.of_table(GDP, PrivateTable(rows), CONTRACT, wanted, DRAWS)
+    for cell, asked in grid.points(GDP, wanted).items():
+        counted = [GDP.count(batch, CONTRACT, asked, DRAWS) for batch in batches]
+        assert GDP.merge(counted, CONTRACT, asked, DRAWS) == whole.draws[cell]
 
 
 def test_a_subsample_is_drawn_by_the_batch_s_own_stream_and_grouped_as_ever() -> None:
     wanted = unit_of(
         "gdp_tabicl", "shop", 0, (math.inf,), (8,), (Fraction(1, 3),), False, Options()
     )
-    cells, rows = list(wanted.cells("icl")), PrivateTable(table())
+    rows = PrivateTable(table())
+    (asked,) = grid.points(GDP, wanted).values()
     first, again, other = (
-        GDP.count(rows, CONTRACT, wanted, DRAWS.of_batch(number), cells) for number in (4, 4, 5)
+        GDP.count(rows, CONTRACT, asked, DRAWS.of_batch(number)) for number in (4, 4, 5)
     )
-    for cell in cells:
-        assert all((first[cell][name] == values).all() for name, values in again[cell].items())
-        counts, others = (one[cell]["rows"] for one in (first, other))
-        assert (counts != others).any()
-        members = GDP.prepare(rows, CONTRACT, wanted, DRAWS.of_batch(4), [cell])[cell]
-        assert counts.tolist() == [np.count_nonzero(members == group) for group in range(8)]
+    assert all((first[name] == values).all() for name, values in again.items())
+    assert (first["rows"] != other["rows"]).any()
+    members = GDP.prepare(rows, CONTRACT, asked, DRAWS.of_batch(4))
+    assert first["rows"].tolist() == [np.count_nonzero(members == group) for group in range(8)]
 
 
 def test_blocks_of_a_batch_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = unit_of("gdp_tabicl", "shop", 0, (1.0,), (8,), (Fraction(1, 2),), False, Options())
-    cells, rows = list(wanted.cells("icl")), PrivateTable(table())
-    whole = GDP.count(rows, CONTRACT, wanted, DRAWS, cells)
+    rows = PrivateTable(table())
+    (asked,) = grid.points(GDP, wanted).values()
+    whole = GDP.count(rows, CONTRACT, asked, DRAWS)
     monkeypatch.setattr(gdp_tabicl, "_ROWS_PER_BLOCK", 7)
-    blocks = GDP.count(rows, CONTRACT, wanted, DRAWS, cells)
-    assert GDP.merge([blocks], CONTRACT, wanted, DRAWS, cells) == GDP.merge(
-        [whole], CONTRACT, wanted, DRAWS, cells
-    )
+    blocks = GDP.count(rows, CONTRACT, asked, DRAWS)
+    assert GDP.merge([blocks], CONTRACT, asked, DRAWS) == GDP.merge([whole], CONTRACT, asked, DRAWS)
 
 
 @pytest.mark.parametrize("design", ["all-columns", "one-column", "pairs", "subset"])
 def test_what_clients_of_all_batches_sent_is_gathered_exactly(design: str) -> None:
-    chosen = {"design": design, "estimator": "log-linear"}
-    wanted = unit_of(
-        "ldp_tabicl",
-        "shop",
-        0,
-        (1.0,),
-        (1,),
-        (),
-        False,
-        Options(ldp_tabicl=LdpOptions.model_validate(chosen)),
-    )
+    chosen = LdpVariant.model_validate({"design": design, "estimator": "log-linear"})
     made = [
         ldp_tabicl.collect(
-            PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS.of_batch(number)
+            PrivateTable(compact(part, CONTRACT)), CONTRACT, chosen, 1.0, DRAWS.of_batch(number)
         )
         for number, part in enumerate(parts(table(), [20, 55]))
     ]
-    for cell in made[0]:
-        whole, stored = merged([one[cell] for one in made]), [one[cell].stored for one in made]
-        assert (
-            whole.stored.tolist()
-            == (sum(stored) if isinstance(whole, Tally) else np.concatenate(stored)).tolist()
-        )
-        assert whole.clients == ROWS
+    whole, stored = merged(made), [one.stored for one in made]
+    assert (
+        whole.stored.tolist()
+        == (sum(stored) if isinstance(whole, Tally) else np.concatenate(stored)).tolist()
+    )
+    assert whole.clients == ROWS
 
 
 @given(

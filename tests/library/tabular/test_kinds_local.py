@@ -21,7 +21,9 @@ from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import Design, PrivateCodes, PrivateTable
 from dpicl.methods import Options, unit_of
 from dpicl.methods.base import draws_for
-from dpicl.methods.collection import collect_codes, laws_for, releases
+from dpicl.methods.collection import collect_codes, laws_for
+from dpicl.methods.grid import prices
+from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.options import LdpVariant
 from tests.library.examples import random_table
 from tests.library.kinds import every_kind, kind_contract
@@ -127,7 +129,7 @@ def test_a_collection_costs_epsilon_and_no_more_whatever_the_label(
         False,
         Options.model_validate({"ldp_tabicl": variant.model_dump()}),
     )
-    ((cell, cost),) = releases(contract, unit).items()
+    ((cell, cost),) = prices(LdpTabicl(), contract, unit).items()
     assert 0.99 < cost.charged.epsilon <= 1.0
 
 

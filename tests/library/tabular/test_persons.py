@@ -18,14 +18,15 @@ from dpicl.accounting.accountant import check
 from dpicl.accounting.events import approximate
 from dpicl.accounting.guarantee import Guarantee, Neighbours, amplified_epsilon, to_person
 from dpicl.contract import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Unit
 from dpicl.data.reading.files import read_table, rows_digest
 from dpicl.data.reading.split import contributing_rows, reporting_rows, split_table
 from dpicl.ground.errors import DataError, DeclarationError, PrivacyError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
-from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, tabular, unit_of
+from dpicl.methods import METHODS, Options, gdp_tabicl, grid, ldp_tabicl, tabular, unit_of
 from dpicl.methods.base import draws_for
+from dpicl.methods.options import LdpVariant
 from dpicl.models.kinds.fake import HashScorer
 from tests.direct import run as run_method
 from tests.library.examples import random_table, small_contract
@@ -110,8 +111,8 @@ def test_where_rows_are_protected_every_row_enters_once() -> None:
 def test_a_subsample_holds_no_more_than_the_most_of_anybody() -> None:
     train = PrivateTable(_table(500))
     unit, method = _unit("gdp_tabicl", sampling_rates=(Fraction(1),)), METHODS["gdp_tabicl"]
-    for groups in method.prepare(
-        train, CONTRACT, unit, draws_for(CONTRACT, 0), list(unit.cells("icl"))
+    for groups in grid.prepare(
+        method, train, CONTRACT, grid.points(method, unit), draws_for(CONTRACT, 0)
     ).values():
         counted = Counter(train.numbers("who")[groups != gdp_tabicl.LEFT_OUT].tolist())
         assert max(counted.values()) == MOST
@@ -121,8 +122,9 @@ def test_a_subsample_holds_no_more_than_the_most_of_anybody() -> None:
 def test_counts_hold_no_more_than_the_most_of_anybody(name: str) -> None:
     train, method = PrivateTable(_table(500)), tabular(name)
     unit = _unit(name, epsilons=(math.inf,))
-    cells = list(method.releases(CONTRACT, unit))
-    drawn = method.draw(train, CONTRACT, unit, draws_for(CONTRACT, 0), cells, {})
+    drawn = grid.draw(
+        method, train, CONTRACT, grid.points(method, unit), draws_for(CONTRACT, 0), {}
+    )
     held = Counter(train.numbers("who").tolist()).values()
     for one in drawn.values():
         assert method.row_count(one) == pytest.approx(sum(min(rows, MOST) for rows in held))
@@ -130,10 +132,8 @@ def test_counts_hold_no_more_than_the_most_of_anybody(name: str) -> None:
 
 def test_clients_report_as_often_as_the_contract_says() -> None:
     train = PrivateTable(_table(500))
-    collected = ldp_tabicl.collect(train, CONTRACT, _unit("ldp_tabicl"), draws_for(CONTRACT, 0))
-    assert len(collected[Cell("reports", 1.0)].stored) == MOST * len(
-        np.unique(train.numbers("who"))
-    )
+    collected = ldp_tabicl.collect(train, CONTRACT, LdpVariant(), 1.0, draws_for(CONTRACT, 0))
+    assert len(collected.stored) == MOST * len(np.unique(train.numbers("who")))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_clients_report_as_often_as_the_contract_says() -> None:
 )
 def test_a_person_costs_as_many_rows_as_may_enter(neighbours: str, times: int) -> None:
     contract = persons_contract(neighbours=neighbours)
-    for cost in METHODS["gdp_tabicl"].costs(contract, _unit("gdp_tabicl")).values():
+    for cost in grid.costs(METHODS["gdp_tabicl"], contract, _unit("gdp_tabicl")).values():
         assert cost.amplified is not None
         assert cost.nominal.epsilon == pytest.approx(times, rel=1e-9)
         assert cost.amplified.epsilon == pytest.approx(
@@ -155,13 +155,17 @@ def test_a_person_costs_as_many_rows_as_may_enter(neighbours: str, times: int) -
             )
             check(guarantee)
     of_all = Options.model_validate({"gdp_tabicl": {"epsilon_is": "amplified"}})
-    for cost in METHODS["gdp_tabicl"].costs(contract, _unit("gdp_tabicl", options=of_all)).values():
+    for cost in grid.costs(
+        METHODS["gdp_tabicl"], contract, _unit("gdp_tabicl", options=of_all)
+    ).values():
         assert cost.charged.epsilon == pytest.approx(1.0, rel=1e-9)
 
 
 def test_a_client_who_is_a_person_pays_for_every_report() -> None:
-    (cost,) = set(METHODS["ldp_tabicl"].releases(CONTRACT, _unit("ldp_tabicl")).values())
-    (single,) = set(METHODS["ldp_tabicl"].releases(small_contract(), _unit("ldp_tabicl")).values())
+    (cost,) = set(grid.prices(METHODS["ldp_tabicl"], CONTRACT, _unit("ldp_tabicl")).values())
+    (single,) = set(
+        grid.prices(METHODS["ldp_tabicl"], small_contract(), _unit("ldp_tabicl")).values()
+    )
     assert (
         cost.charged.epsilon == pytest.approx(MOST * single.charged.epsilon, rel=1e-9)
         and cost.charged.unit == "client"

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from dpicl.contract.pipeline import Cell
 from dpicl.ground.types import QueryTable
 from dpicl.methods import Options, unit_of
-from dpicl.methods.base import MAJORITY, ZERO_SHOT, results
+from dpicl.methods.base import MAJORITY, ZERO_SHOT
 from dpicl.methods.evaluation import Metrics, measure_texts
+from dpicl.methods.grid import results
 from dpicl.methods.text_answers import metrics_of
 
 from ..text_contracts import as_extraction, as_free_text, text_contract

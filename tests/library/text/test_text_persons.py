@@ -14,8 +14,9 @@ from dpicl.contract.pipeline import Cell
 from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.errors import DataError, PrivacyError
 from dpicl.methods import Options, unit_of
-from dpicl.methods.ensemble_plan import plan_cell
+from dpicl.methods.ensemble_plan import plan_release
 from dpicl.methods.options import EnsembleOptions
+from tests.direct import point
 from tests.library.text_contracts import as_ensemble, lines, records, text_contract, write_files
 
 
@@ -69,7 +70,7 @@ def test_a_person_costs_no_more_than_a_row_and_has_no_votes_of_each_row() -> Non
         Cell("icl", 2.0, 1),
         unit_of("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options()),
     )
-    assert plan_cell(contract(), unit, cell).guarantee.unit == "person"
+    assert plan_release(contract(), point(unit, cell)).guarantee.unit == "person"
     soft = unit_of(
         "dp_icl",
         "mail",
@@ -81,4 +82,4 @@ def test_a_person_costs_no_more_than_a_row_and_has_no_votes_of_each_row() -> Non
         Options(dp_icl=EnsembleOptions(aggregation="soft-votes")),
     )
     with pytest.raises(PrivacyError, match="a person may have several; expected votes"):
-        plan_cell(contract(), soft, cell)
+        plan_release(contract(), point(soft, cell))

@@ -17,21 +17,20 @@ Not covered queries, which are sent as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dpicl.contract.base import Frozen
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.prompts import central_demonstrations, central_queries
 from dpicl.data.reading.encode import label_codes
 from dpicl.data.reading.split import contributing_rows
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 from dpicl.mechanisms.noisy_count import exact_epsilon, guarantee, noisy_counts
-from dpicl.methods.base import ZERO_SHOT, CellCost, epsilon_of, for_unit, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, for_unit, shots_of
 from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.models.requests import prompt
 
@@ -47,29 +46,21 @@ class NoisyLabel(TabularMethod[list[int]]):
     trust, baselines_read = "central", "none"
     options = Options
     draw_version, post_version = 1, 1
-    artefact, draw_stage = "released_labels.json", "count labels"
+    artefact, draw_stage, source = "released_labels.json", "count labels", "labels"
 
-    def systems(self, unit: Unit) -> tuple[str, ...]:
+    def systems(self, options: Options) -> tuple[str, ...]:
         """No further systems to evaluate."""
         return ()
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
+    def cost(self, contract: Contract, point: Point[Options]) -> CellCost:
         """Two counts of disjoint rows cost what one does."""
-        return {
-            Cell("labels", one): CellCost(for_unit(guarantee(exact_epsilon(one)), contract))
-            for one in unit.epsilons
-        }
+        return CellCost(for_unit(guarantee(exact_epsilon(point.epsilon)), contract))
 
-    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
-        """Any number of shots for the price of one release."""
-        paid = self.releases(contract, unit)
-        return {cell: paid[Cell("labels", cell.epsilon)] for cell in unit.evaluated_cells}
-
-    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    def identity(self, contract: Contract, point: Point[Options]) -> dict[str, object]:
         """Nothing but epsilon and seed."""
         return {}
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
+    def statement(self, contract: Contract, point: Point[Options], cost: CellCost) -> str:
         """Of the counts."""
         return (
             f"The released counts are {cost.nominal.epsilon:.4g}-DP; they answer any number of "
@@ -80,28 +71,23 @@ class NoisyLabel(TabularMethod[list[int]]):
         self,
         train: PrivateTable,
         contract: Contract,
-        unit: Unit,
+        point: Point[Options],
         draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
-    ) -> dict[Cell, list[int]]:
+        marks: np.ndarray | None = None,
+    ) -> list[int]:
         """Equation (1)."""
         labels = label_codes(train, contract)[contributing_rows(train, contract, draws)]
-        counts = np.bincount(labels, minlength=2).tolist()
-        return {
-            cell: noisy_counts(
-                counts,
-                epsilon=exact_epsilon(epsilon_of(cell)),
-                stream=draws.secret("labels", cell.key),
-            )
-            for cell in cells
-        }
+        return noisy_counts(
+            np.bincount(labels, minlength=2).tolist(),
+            epsilon=exact_epsilon(point.epsilon),
+            stream=draws.secret("labels", point.key),
+        )
 
     def encode(self, drawn: list[int]) -> bytes:
         """A list of two numbers."""
         return json.dumps(drawn).encode()
 
-    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> list[int]:
+    def decode(self, content: bytes, contract: Contract, point: Point[Options]) -> list[int]:
         """See `encode`."""
         return [int(count) for count in json.loads(content)]
 
@@ -140,5 +126,8 @@ class NoisyLabel(TabularMethod[list[int]]):
         examples = self.examples(released, contract, unit, draws)
         return {
             ZERO_SHOT: questions,
-            **{cell: [prompt(texts, one) for one in questions] for cell, texts in examples.items()},
+            **{
+                cell: [prompt(texts, question) for question in questions]
+                for cell, texts in examples.items()
+            },
         }
