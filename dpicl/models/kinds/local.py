@@ -153,7 +153,8 @@ class Transformers(LanguageModel):
         """See `ModelKind.open_embedder`."""
         with imported_for(f"embedder {spec.name!r}"):
             from dpicl.models.local.loading import SentenceEncoder
-        return SentenceEncoder(spec)
+
+            return SentenceEncoder(spec)
 
     def embedder_fingerprint(self, spec: ModelSpec) -> str:
         """See `ModelKind.embedder_fingerprint`."""

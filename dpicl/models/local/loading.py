@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
@@ -253,6 +252,9 @@ class SentenceEncoder:
     """
 
     def __init__(self, spec: ModelSpec) -> None:
+        # a second to import, which language models do without
+        from sentence_transformers import SentenceTransformer
+
         folder, _ = find_model_files(str(spec.id), spec.revision)
         _check_modules(folder, spec.name)
         transformers_logging.disable_progress_bar()
