@@ -30,7 +30,7 @@ from dpicl.models.endpoint.protocol import Reply
 from dpicl.models.endpoint.scorer import EndpointScorer
 from dpicl.models.endpoint.ways import parsed_answer
 from dpicl.models.local import loading, transformers_backend, tree_reader
-from dpicl.models.local.padded_reader import rows_of
+from dpicl.models.local.padded_reader import ReadingMode, rows_of
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.requests import CONTINUATIONS, Scorer, overlap
 from dpicl.models.spec import ModelSpec
@@ -195,9 +195,9 @@ def test_labels_of_which_none_begins_another_are_scored_as_ever(
 
 
 def test_a_label_costs_no_row_of_its_own_where_it_begins_another() -> None:
-    assert [row.tokens for row in rows_of(0, (7,), [(1, 9), (1, 0, 9), (1, 0, 0, 9)])] == [
-        (7, 1, 0, 0)
-    ]
+    assert [
+        row.tokens for row in rows_of(0, (7,), [(1, 9), (1, 0, 9), (1, 0, 0, 9)], ReadingMode())
+    ] == [(7, 1, 0, 0)]
 
 
 def test_a_server_that_echoes_says_what_the_same_model_says_in_this_process(

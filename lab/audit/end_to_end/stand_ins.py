@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import FunctionType
 from typing import Any
@@ -106,15 +106,10 @@ def standing_clock() -> Iterator[None]:
 def nothing_slow() -> Iterator[None]:
     """Rows of a graphical model without fitting it."""
 
-    def rows(
-        _method: MstTabicl, counted: Mapping[Any, Any], contract: Contract, *_: Any
-    ) -> dict[Any, ReleasedRows]:
-        return {
-            cell: ReleasedRows(np.zeros((8, len(row_encoding(contract).sizes)), dtype=np.uint8))
-            for cell in counted
-        }
+    def rows(_method: MstTabicl, _counted: Any, contract: Contract, *_: Any) -> ReleasedRows:
+        return ReleasedRows(np.zeros((8, len(row_encoding(contract).sizes)), dtype=np.uint8))
 
-    with patch.object(MstTabicl, "derive", rows):
+    with patch.object(MstTabicl, "rows", rows):
         yield
 
 
@@ -125,15 +120,15 @@ def fresh_journal() -> Iterator[None]:
     """
     seed = system_stream().bytes(KEY_BYTES)
 
-    def stream(_journal: Any, cell: Any, name: str) -> Stream:
-        return Stream(bytes.fromhex(keyed_hash(seed, cell.key, name)), simulated=False)
+    def stream(_journal: Any, key: str, name: str) -> Stream:
+        return Stream(bytes.fromhex(keyed_hash(seed, key, name)), simulated=False)
 
     with (
         patch.multiple(
             FileJournal,
             stream=stream,
             read=lambda *_: None,
-            keep=lambda _journal, _cell, _step, tokens: tokens,
+            keep=lambda _journal, _key, _step, tokens: tokens,
         ),
         patch.multiple(KeptVotes, read=lambda *_: None, write=lambda *_: None),
     ):
