@@ -114,25 +114,17 @@ def measure(figures: Figures) -> None:
     for seed in range(SEEDS):
         for way in WAYS:
             unit = unit_for(contract, seed, way)
-            (texts,) = write(
-                split.train,
-                contract,
-                model,
-                [
-                    job_of(
-                        contract,
-                        points(METHODS[unit.method], unit).values(),
-                        Memory(draws_for(contract, seed)),
-                    )
-                ],
-            )
+            asked = points(METHODS[unit.method], unit).values()
+            job = job_of(contract, asked, Memory(draws_for(contract, seed)))
+            (texts,) = write(split.train, contract, model, [job])
+            judged = [(way, point.epsilon, texts[point.key]) for point in asked]
             if way == INK:
                 public = write_public(contract, unit, model)
-                texts |= {cell.key: shown for cell, shown in public.items()}
-            for cell, demonstrations in texts.items():
-                found.setdefault(
-                    (way if cell.epsilon else "no rows", cell.epsilon or 0.0), []
-                ).append(accuracy(demonstrations, split, model.names[1:]))
+                judged += [("no rows", 0.0, shown) for shown in public.values()]
+            for named, epsilon, demonstrations in judged:
+                found.setdefault((named, epsilon), []).append(
+                    accuracy(demonstrations, split, model.names[1:])
+                )
     means = {key: fmean(values) for key, values in found.items()}
     for (way, epsilon), mean in sorted(means.items(), key=lambda one: (one[0][1], one[0][0])):
         spread = np.std(found[way, epsilon], ddof=1) / SEEDS**0.5

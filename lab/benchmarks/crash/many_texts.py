@@ -56,8 +56,7 @@ class Verdict:
 def release(root: Path, environment: dict[str, str]) -> None:
     """The command, in a process of its own."""
     os.environ.update(environment)
-    from dpicl.cli.ask import release_to_file
-    from dpicl.cli.options import chosen_options
+    from dpicl.cli.ask import chosen_options, release_to_file
     from dpicl.release.request import ReleaseRequest
 
     request = ReleaseRequest(

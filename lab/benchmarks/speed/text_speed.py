@@ -119,7 +119,7 @@ class PlainLoop:
         prompts: WritingPrompts,
         written: Tokens,
     ) -> None:
-        texts = [Text(job, plan.cell, shot, label) for shot, label in enumerate(plan.labels)]
+        texts = [Text(job, plan.point.key, shot, label) for shot, label in enumerate(plan.labels)]
         self.prompts_a_token = 1 + float(np.mean([len(rows.batch(text)) for text in texts]))
         self._model: Any = prompts.model
         self._rule, self._noise = (
