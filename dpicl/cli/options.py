@@ -110,7 +110,7 @@ ContractName = Annotated[
 Method = Annotated[
     str | None,
     typer.Option(
-        help="A method for tables. Default: the recommended one for --trust.",
+        help="A method for tables. Default: aim_tabicl, or ldp_tabicl with --trust local.",
         autocompletion=methods,
     ),
 ]
@@ -179,9 +179,9 @@ TextContract = Annotated[
 AnsweringModel = Annotated[
     str | None,
     typer.Option(
-        help="The model that answers. It is shown private rows and must be trusted with "
-        "them, unless they are a benchmark's; with --demos it sees released ones, and "
-        "any model will do.",
+        help="The model that answers; required unless the rows are a benchmark's. It is "
+        "shown private rows, and must be trusted with them (`trust: local`); with "
+        "--demos it sees released ones, and any model will do.",
         autocompletion=models,
     ),
 ]
@@ -210,8 +210,8 @@ ModelApi = Annotated[
     typer.Option(
         "--api",
         help="How --model is queried: completions, or chat with its chat template. Default: "
-        "chat if the model has a template and does no worse with it on public "
-        "questions.",
+        "of a local model with a template what does no worse on public questions, else "
+        "completions.",
     ),
 ]
 ReportsPlace = Annotated[

@@ -201,7 +201,7 @@ class _Proved:
     key: bytes
     began: int = 0
     branches: tuple[str | None, ...] = (None,)
-    hashes: set[str] = field(default_factory=lambda: {""})
+    hashes: set[str] = field(default_factory=set)
     last: int = 0
     newest: _Newest = field(default_factory=dict)
     unproved: set[str] = field(default_factory=set)
@@ -274,6 +274,7 @@ class _Proved:
                 self.unproved.add(name)
                 continue
             number, (newest, content) = int(record["sequence"]), self.newest.get(name, (0, {}))
+            self.hashes |= {record["hash"]} if self.holds(record) else set()
             # of one that nothing was charged to, nothing else is known; in another chain a cap was
             # decided on knowing other totals
             if not content or not self.holds(record):
@@ -283,7 +284,6 @@ class _Proved:
                 content["account_row"] |= terms
             if content:
                 self.last = max(self.last, number)
-                self.hashes |= {record["hash"]} if self.holds(record) else set()
 
     def accounts(self) -> dict[str, dict[str, Any]]:
         """What the newest record says of each account; of an address that two chains have bound to

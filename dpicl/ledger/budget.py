@@ -95,14 +95,17 @@ def total(fold: Fold, name: str, extra: Sequence[Guarantee] = ()) -> Cost:
 
 
 def _closed_by(fold: Fold, name: str) -> str:
-    """The restore that closed an account, to be said where something is refused; nothing where a
-    command has set its cap since.
+    """What closed an account, a restore or a lost charge, to be said where something is refused;
+    nothing where a command has set its cap since.
     """
     state, (sequence, taken_utc) = fold.accounts[name], fold.restored
+    if state.row["epsilon_cap"] == 0 and taken_utc and state.capped_by[1] <= sequence:
+        return f"; closed by the restore of a backup of {taken_utc}"
     # a contract opens nothing
-    if state.row["epsilon_cap"] != 0 or not taken_utc or state.capped_by[1] > sequence:
-        return ""
-    return f"; closed by the restore of a backup of {taken_utc}"
+    is_closed = state.row["epsilon_cap"] == 0 and state.capped_by[1] <= fold.anew.sequence
+    if is_closed and fold.is_incomplete:
+        return "; closed since a charge is lost of which the receipts do not say whose it was"
+    return ""
 
 
 def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:

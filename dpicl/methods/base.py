@@ -274,14 +274,16 @@ FIELDS = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Symbols", "Not c
 
 
 def head_of(docstring: str) -> tuple[str, dict[str, str]]:
-    """A docstring's first sentence, and the fields of its head, each on one line."""
+    """A docstring's first sentence, and the fields of its head, each on one line: a field ends
+    before the next one, or before an empty line.
+    """
     found, field = dict[str, list[str]](), ""
     for line in inspect.cleandoc(docstring).splitlines():
         start = re.match(rf"({'|'.join(FIELDS)})\s+(\S.*)", line)
         if start:
             field = start[1]
             found[field] = [start[2]]
-        elif line.startswith(" ") and field:
+        elif line.strip() and field:
             found[field].append(line)
         else:
             field = ""

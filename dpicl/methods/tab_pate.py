@@ -264,7 +264,7 @@ def labelled(
     )
 
 
-MOST_TEACHERS, MOST_QUERIES = 10_000, 4096
+MOST_TEACHERS = 10_000
 _TEACHERS, _QUERIES, _FEWEST, _USUAL_MOST = 12, 4, 8, 512
 _AT_ONCE = 1 << 22
 """Odds of labels in memory."""

@@ -455,7 +455,10 @@ def smaller_than_published(
 
 def _noise(unit: Unit, contract: TextContract, whole: TextContract) -> list[dict[str, Any]]:
     """At the least and the greatest epsilon."""
-    method, releases = on_texts(unit.method), points(on_texts(unit.method), unit)
+    method = on_texts(unit.method)
+    releases = {  # at any rate and by any variant the noise is the same
+        (point.epsilon, point.shots): point for point in points(method, unit).values()
+    }
     finite = sorted(epsilon for epsilon in unit.epsilons if 0 < epsilon < math.inf)
     return [
         {
@@ -465,5 +468,5 @@ def _noise(unit: Unit, contract: TextContract, whole: TextContract) -> list[dict
             "published": method.noise(whole, point),
         }
         for epsilon in dict.fromkeys([*finite[:1], *finite[-1:]])
-        for point in [releases[Cell("icl", epsilon, max(unit.shots))]]
+        for point in [releases[epsilon, max(unit.shots)]]
     ]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import json
 import logging
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -173,11 +172,6 @@ class Verdicts:
 def validation_file(dataset: str) -> str:
     """Below the folder of verdicts."""
     return f"validation/{dataset}.json"
-
-
-def remove_verdicts(run: str, settings: Settings) -> None:
-    """Those of a run that nobody can look up."""
-    shutil.rmtree(settings.private_home / VERDICTS / run, ignore_errors=True)
 
 
 _PACKAGE = logging.getLogger("dpicl")

@@ -66,3 +66,14 @@ def test_a_head_is_read_with_its_later_lines_and_without_equations() -> None:
         fields["Paper"].endswith("its sensitivity is max(|low|, |high|).")
         and "(1)" not in fields["Paper"]
     )
+
+
+def test_a_field_of_a_head_goes_on_to_the_next_one_or_to_an_empty_line() -> None:
+    """However its lines are indented: what a certificate does not promise is said whole."""
+    head = (
+        "Counts.\n\nUnit        a row\nNot covered queries, which are\nsent; and\n  time.\n\nMore."
+    )
+    assert head_of(head) == (
+        "Counts.",
+        {"Unit": "a row", "Not covered": "queries, which are sent; and time."},
+    )

@@ -203,7 +203,7 @@ def test_an_account_of_which_nothing_is_left_is_opened_with_a_cap_of_0(settings:
             assert ledger.verify() and ledger.find_account(SHOP, [AT]) == SHOP
             opened = ledger.ensure_account(replace(OTHER, name=name), [f"file:/{name}"])
             assert opened.epsilon_cap == 0
-            with pytest.raises(BudgetError, match="cap 0"):
+            with pytest.raises(BudgetError, match="cap 0.*closed since a charge is lost"):
                 ledger.reserve(release("f", account=name), first=replace(OTHER, name=name))
 
 
@@ -219,6 +219,24 @@ def test_a_charge_to_a_benchmark_that_is_lost_exhausts_nobody(settings: Settings
     assert adopt(settings) == (2, [])
     with open_ledger(settings) as ledger:
         assert ledger.ensure_account(OTHER, ["file:/other"]) == OTHER
+
+
+def test_without_the_mark_of_the_newest_receipt_nothing_is_proved(settings: Settings) -> None:
+    """The last receipt of an account may be lost with it."""
+    charged(settings)
+    (settings.home / "released" / "newest.json").unlink()
+    lose(settings)
+    assert adopt(settings) == (4, ["other", "shop"])
+
+
+def test_a_cap_of_an_account_that_was_never_charged_exhausts_no_other(settings: Settings) -> None:
+    charged(settings)
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(replace(OTHER, name="third"), ["file:/third"])
+        ledger.set_cap("third", 1.0)
+        write_cap(ledger, "third", settings)
+    lose(settings)
+    assert adopt(settings) == (4, ["third"])
 
 
 @pytest.mark.parametrize("killed", [False, True])

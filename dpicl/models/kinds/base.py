@@ -69,7 +69,10 @@ class ModelKind:
 
     def open_tabular(self, spec: ModelSpec) -> TabularModel:
         """A model of rows; for errors see `opening.open_tabular`."""
-        raise NotImplementedError
+        raise ModelError(
+            f"model {spec.name!r} is of kind {self.name}, which reads texts; expected one of kind "
+            f"tabular"
+        )
 
     def fingerprint(self, spec: ModelSpec, corpus: Sequence[str]) -> str:
         """What names a model's weights, found without loading them: another value, another model.
