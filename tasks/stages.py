@@ -211,13 +211,13 @@ def evaluate(run: str, unit_key: str) -> str:
 # Of a run, once its units are done.
 
 
-@task(retries=2, **COMMON)
+@task(task_run_name="collect", retries=2, **COMMON)
 def collect(run: str) -> str:
     """Put all results in one place."""
     return do(collect_run, run)
 
 
-@task(retries=2, **COMMON)
+@task(task_run_name="report", retries=2, **COMMON)
 def report(run: str) -> str:
     """Write the report."""
     return do(write_report, run)
