@@ -114,7 +114,9 @@ def measure(
         )
         if confidence is not None and confidence.ndim == 2:
             auc = float(
-                np.mean([roc_auc_score(truth == one, confidence[:, one]) for one in classes])
+                np.mean(
+                    [roc_auc_score(truth == class_, confidence[:, class_]) for class_ in classes]
+                )
             )
         elif confidence is not None and len(classes) == 2:
             auc = float(roc_auc_score(truth, confidence))

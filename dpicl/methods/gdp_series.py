@@ -150,7 +150,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         """See `CountedHorizon`: of all groups together."""
         deviations, variance = (
             self.deviations(windows),
-            sum(one.rows[2] for one in self.vectors.cells),
+            sum(cell.rows[2] for cell in self.vectors.cells),
         )
         return WindowRows(
             self.vectors.rows(self._sums(released, windows)).sum(axis=1),
@@ -192,7 +192,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
                     else _histogram(place, one, part, sums)
                 )
         if len(self.vectors.groups) > 1:
-            noise = np.diag([one.rows[2] for one in self.vectors.cells])
+            noise = np.diag([cell.rows[2] for cell in self.vectors.cells])
             yield Compared(len(features) + 1, self.vectors.rows(sums), noise)
 
     def _sums(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> np.ndarray:

@@ -295,7 +295,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             for first, last in windows
         ]
         for column, marginals in enumerate(zip(*counted, strict=True)):
-            counts = np.stack([one.counts.ravel() for one in marginals])
+            counts = np.stack([marginal.counts.ravel() for marginal in marginals])
             yield Compared(column, counts, np.eye(counts.shape[1]))
 
     def column_errors(self, rows: int) -> list[float]:

@@ -411,7 +411,7 @@ def drawn_queries(
     counts: Sequence[np.ndarray], count: int, chance: np.random.Generator
 ) -> np.ndarray:
     """Every column by its noisy counts, apart from the others: shape (count, columns), int64."""
-    positive = [np.maximum(one, 0) + 1e-9 for one in counts]
+    positive = [np.maximum(count, 0) + 1e-9 for count in counts]
     return np.column_stack(
         [chance.choice(len(one), size=count, p=one / one.sum()) for one in positive]
     )

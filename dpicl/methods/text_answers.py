@@ -44,8 +44,8 @@ from dpicl.models.spec import Wanted, generate_texts, prompts_of, score_prompts
 def shown(demonstrations: Sequence[Demonstration], contract: TextContract) -> list[str]:
     """Demonstrations as a prompt puts them."""
     return [
-        asking_demonstration(contract, one.text, contract.label_text(one.label))
-        for one in demonstrations
+        asking_demonstration(contract, demonstration.text, contract.label_text(demonstration.label))
+        for demonstration in demonstrations
     ]
 
 

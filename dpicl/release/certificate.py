@@ -356,8 +356,8 @@ def to_fragment(certificate: Certificate) -> str:
         *(map(_section, ("Trust", "Accounting"), trusted) if promises else ()),
         "<h2>Before the mechanism</h2>",
         _list(
-            f"{one.name} (stability {one.stability}): {one.why}"
-            for one in certificate.accounting.transformations
+            f"{transformation.name} (stability {transformation.stability}): {transformation.why}"
+            for transformation in certificate.accounting.transformations
         ),
         "<h2>Not covered</h2>",
         _list(certificate.not_covered),
@@ -503,7 +503,7 @@ def _made(certificate: Certificate) -> tuple[_Pairs, _Pairs]:
             ("Release", evidence.release_id),
             ("Charged on", certificate.product.publication_date),
             ("Published draw", f"SHA-256 {evidence.artefact_sha256}"),
-            *((f"Ledger, {one.kind}", one.hash) for one in evidence.records),
+            *((f"Ledger, {record.kind}", record.hash) for record in evidence.records),
             *(
                 [
                     ("Signed by", f"{signature.algorithm} key {signature.public_key}"),

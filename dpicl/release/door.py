@@ -228,8 +228,11 @@ def _plain(value: Any) -> Any:
         members = [_plain(one) for one in value]
         return (
             members
-            if all(isinstance(one, bool) for one in members)
-            else [as_written(one) if one is True or one is False else one for one in members]
+            if all(isinstance(member, bool) for member in members)
+            else [
+                as_written(member) if member is True or member is False else member
+                for member in members
+            ]
         )
     return value
 

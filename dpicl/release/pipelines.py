@@ -88,7 +88,7 @@ class Schedule(Frozen):
         same.
         """
         return {
-            name: ["inf" if one == math.inf else one for one in values]
+            name: ["inf" if value == math.inf else value for value in values]
             if isinstance(values, list)
             else values
             for name, values in value.items()

@@ -86,7 +86,10 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         try:
             table = self._table(rows)
             return self.of(
-                np.stack([one.codes(table.column(one.column)) for one in self.meanings], axis=1)
+                np.stack(
+                    [meaning.codes(table.column(meaning.column)) for meaning in self.meanings],
+                    axis=1,
+                )
             )
         except DataError as error:
             raise RowsError(error.where, error.rule, column=error.column) from None
@@ -163,7 +166,9 @@ class Labels:
         if is_number:
             middles = contract.numbers[meaning.column].middles()
             return Labels(
-                meaning, tuple(None if isinstance(one, str) else one for one in middles), is_number
+                meaning,
+                tuple(None if isinstance(middle, str) else middle for middle in middles),
+                is_number,
             )
         if meaning.categories and all(len(some) == 1 for some in meaning.categories):
             return Labels(

@@ -304,9 +304,9 @@ def quoted(ledger: Ledger, account: str, releases: Mapping[str, Release]) -> Acc
     names = {release.release_id for release in charged}
     described = {_described(release) for release in charged if QUERIES in release.parameters}
     new = [
-        one.guarantee
-        for one in releases.values()
-        if one.release_id not in names and _described(one) not in described
+        release.guarantee
+        for release in releases.values()
+        if release.release_id not in names and _described(release) not in described
     ]
     if new:
         ledger.check_elsewhere(account)

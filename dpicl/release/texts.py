@@ -150,7 +150,7 @@ class TextRelease(Release):
             )
         return pa.table(
             {
-                name: pa.array([getattr(one, name) for one in texts[:count]], pa.string())
+                name: pa.array([getattr(text, name) for text in texts[:count]], pa.string())
                 for name in ("label", "text")
             }
         )

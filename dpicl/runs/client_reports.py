@@ -252,7 +252,7 @@ def counted_of(run: Path, dataset: str) -> list[Counted]:
     """What a run has counted of every collection; nothing where it has counted none."""
     path = run / COUNTS.format(dataset=dataset)
     return (
-        [Counted.read(one) for one in json.loads(read_arrays(path)[_FACTS].tobytes())]
+        [Counted.read(facts) for facts in json.loads(read_arrays(path)[_FACTS].tobytes())]
         if path.exists()
         else []
     )

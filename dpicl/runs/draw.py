@@ -262,10 +262,10 @@ def advance(folder: UnitFolder) -> str:
 
     with open_ledger(folder.settings) as ledger:
         horizons = Horizon.all_of(ledger, contract, unit, folder.settings)
-        releases = [one.release for one in horizons]
+        releases = [horizon.release for horizon in horizons]
         progress = [
-            one.until(last, last, table, partial(_begun, folder, releases, one.cell))
-            for one in horizons
+            horizon.until(last, last, table, partial(_begun, folder, releases, horizon.cell))
+            for horizon in horizons
         ]
         note_spending(folder, releases, 0)
     before = read_json(folder.path / SPENDING).get(_PUBLISHED, {})
@@ -273,7 +273,7 @@ def advance(folder: UnitFolder) -> str:
         replace(its, made=len(its.published) - before.get(one.cell.key, len(its.published)))
         for one, its in zip(horizons, progress, strict=True)
     ]
-    more = [_of(one.cell) if len(horizons) > 1 else "" for one in horizons]
+    more = [_of(horizon.cell) if len(horizons) > 1 else "" for horizon in horizons]
     made = [
         its.sentence(one, first, last, name)
         for one, its, name in zip(horizons, progress, more, strict=True)

@@ -386,7 +386,7 @@ def read_scores(folder: UnitFolder) -> dict[Cell, np.ndarray]:
     return {known[key]: table for file in files for key, table in read_arrays(file).items()}
 
 
-_MEASURED = {one.name for one in fields(Metrics)}
+_MEASURED = {field.name for field in fields(Metrics)}
 EVALUATION = Cell("evaluation")
 """The one release of an evaluation."""
 
@@ -459,7 +459,7 @@ def _predictions(
     }
     missing = np.full((len(truth), len(labels)), np.nan)
     of_labels = np.concatenate(
-        [one[: len(truth)] if one.ndim == 2 else missing for one in scores.values()]
+        [score[: len(truth)] if score.ndim == 2 else missing for score in scores.values()]
     )
     columns: dict[str, Any] = {
         "cell": pa.array([cell.key for cell in scores for _ in truth]).dictionary_encode(),

@@ -88,7 +88,7 @@ def _every(contract: Declared, methods: Iterable[str]) -> Every:
     """How often a run is charged: of a horizon, which is charged with its first period, once."""
     return (
         "once"
-        if any(METHODS[one].is_series(contract) for one in methods)
+        if any(METHODS[method].is_series(contract) for method in methods)
         else contract.releases.every
     )
 
@@ -138,7 +138,7 @@ def forecast(
                 continue
             standing = {entry.release.release_id for entry in ledger.entries(account.name)}
             due = paying[1:] if releases.keys() <= standing else paying
-            one_run = [one.guarantee for one in releases.values()]
+            one_run = [release.guarantee for release in releases.values()]
             quote = ledger.dry_run(account.name, one_run)
             numbers, cap = range(1, len(due) + 1), quote.cap or 0.0
             fit = bisect_left(
@@ -288,7 +288,7 @@ def _which(horizon: Release, beside: Sequence[Release]) -> str:
     said += [
         f"{name} {facts.get(name)}"
         for name in _CHOICES
-        if any(one.get(name) != facts.get(name) for one in others)
+        if any(other.get(name) != facts.get(name) for other in others)
     ]
     return f" ({', '.join(said)})"
 

@@ -102,7 +102,9 @@ def charges(
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
             releases.append(evaluation_of(key, account, contract, unit, releases, plan))
-        by_account.setdefault(account.name, {}).update({one.release_id: one for one in releases})
+        by_account.setdefault(account.name, {}).update(
+            {release.release_id: release for release in releases}
+        )
     return [(accounts[name], by_account[name]) for name in sorted(by_account)]
 
 
@@ -419,9 +421,9 @@ def editions_of(datasets: Iterable[str], settings: Settings) -> dict[str, str]:
     """The edition at hand of each published set of texts."""
     contracts = (settings.declared(name) for name in datasets)
     return {
-        one.name: one.edition_of.name
-        for one in contracts
-        if isinstance(one, TextContract) and one.edition_of
+        contract.name: contract.edition_of.name
+        for contract in contracts
+        if isinstance(contract, TextContract) and contract.edition_of
     }
 
 

@@ -85,7 +85,9 @@ def probe(run: str) -> str:
             descriptions.append(check_reading(spec, plan.embedder, unit, contract, settings))
     models = [
         json.loads(text)
-        for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)
+        for text in dict.fromkeys(
+            json.dumps(asdict(description), sort_keys=True) for description in descriptions
+        )
     ]
     write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)
     return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"

@@ -434,7 +434,7 @@ def note_spending(folder: UnitFolder, releases: Collection[Release], charged: in
     if charged or not (folder.path / SPENDING).exists():
         account = next(iter(releases)).account
         spending = {
-            "releases": len({one.release_id for one in releases}),
+            "releases": len({release.release_id for release in releases}),
             "charged_now": charged,
             "account": account,
         }

@@ -260,7 +260,9 @@ class Compared:
                 _outlook(plan, ways[place], epsilon),
                 [trial.outcomes[place, epsilon] for trial in trials],
             )
-            losses = [made.truth.auc - one.quality.auc for one in outcomes if one.quality]
+            losses = [
+                made.truth.auc - outcome.quality.auc for outcome in outcomes if outcome.quality
+            ]
             loss, low = -outlook.value, (outlook.auc_interval or (0.0,))[0]
             half = (outlook.auc or 0.0) - low
             true[place, epsilon] = float(np.mean(losses))
