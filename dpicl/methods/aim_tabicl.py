@@ -81,5 +81,5 @@ class AimTabicl(MstTabicl):
     def uncounted(self, drawn: Counts, contract: Contract) -> frozenset[int]:
         """Columns that were neither chosen nor worth a count of their own."""
         return frozenset(range(len(row_encoding(contract).sizes))) - {
-            column for one in drawn for column in one.columns
+            column for marginal in drawn for column in marginal.columns
         }

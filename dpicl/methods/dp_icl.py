@@ -322,7 +322,7 @@ class DpIcl(TextMethod):
         }
         texts = queries.data.column("text").to_pylist()
         for cell, given in released.items():
-            if all(isinstance(one, list) for one in given):
+            if all(isinstance(member, list) for member in given):
                 with_keywords = [
                     keywords_query(contract, text, words)
                     for text, words in zip(texts, given, strict=True)
@@ -336,11 +336,11 @@ class DpIcl(TextMethod):
         final = {
             cell: given
             for cell, given in released.items()
-            if all(isinstance(one, str) for one in given)
+            if all(isinstance(text, str) for text in given)
         }
         return {
             cell: np.array(
-                [names.index(one) for one in given] if contract.is_classification else given
+                [names.index(name) for name in given] if contract.is_classification else given
             )
             for cell, given in final.items()
         }
@@ -348,8 +348,8 @@ class DpIcl(TextMethod):
     def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """One row per answer."""
         return [
-            {"cell": cell.key, "query": number, "answer": answer_text(contract, one)}
+            {"cell": cell.key, "query": number, "answer": answer_text(contract, answered)}
             for cell, given in released.items()
             if cell.epsilon != math.inf
-            for number, one in enumerate(given)
+            for number, answered in enumerate(given)
         ]

@@ -183,13 +183,13 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         is the share of its upper end, of two.
         """
         sums, features = self._sums(released, windows), self.vectors.contract.features
-        for one in self.vectors.cells:
-            for part in one.parts:
+        for group in self.vectors.cells:
+            for part in group.parts:
                 place = features.index(part.column) if part.column != OF_LABEL else len(features)
                 yield (
-                    _mean(place, one, part, sums)
+                    _mean(place, group, part, sums)
                     if part.grid
-                    else _histogram(place, one, part, sums)
+                    else _histogram(place, group, part, sums)
                 )
         if len(self.vectors.groups) > 1:
             noise = np.diag([cell.rows[2] for cell in self.vectors.cells])
@@ -198,24 +198,24 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
     def _sums(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> np.ndarray:
         """Noisy sums of windows: shape (windows, cells)."""
         longest = max(last for _, last in windows)
-        return self.counters.windows((one[SUMS] for one in released[:longest]), windows)
+        return self.counters.windows((arrays[SUMS] for arrays in released[:longest]), windows)
 
 
-def _histogram(place: int, one: GroupCells, part: Part, sums: np.ndarray) -> Compared:
-    return Compared(place, sums[:, part.cells] / one.weight, np.eye(part.size) / one.weight**2)
+def _histogram(place: int, group: GroupCells, part: Part, sums: np.ndarray) -> Compared:
+    return Compared(place, sums[:, part.cells] / group.weight, np.eye(part.size) / group.weight**2)
 
 
-def _mean(place: int, one: GroupCells, part: Part, sums: np.ndarray) -> Compared:
+def _mean(place: int, group: GroupCells, part: Part, sums: np.ndarray) -> Compared:
     """The rows that have a value, each parted between the lower and the upper end of the bounds: of
     all laws with a mean the widest.
     """
-    places, weights, _ = one.rows
+    places, weights, _ = group.rows
     grid = part.grid
     assert grid is not None
     known, upper = np.zeros((2, sums.shape[1]))
     known[places] = weights
     if part.size > 1:
-        known[part.cells.stop - 1] = -1 / one.weight
+        known[part.cells.stop - 1] = -1 / group.weight
     width = grid.high - grid.low
     upper[part.cells.start] = grid.step / width
     upper += known * (grid.zero - grid.low) / width

@@ -217,7 +217,9 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         period = len(history)
         drawn = {
             COLUMNS: self.counters.release(
-                (_vector(one, self._column_scopes) for one in history), period=period, stream=stream
+                (_vector(night, self._column_scopes) for night in history),
+                period=period,
+                stream=stream,
             )
         }
         if period < self.structure or self.features == 1:
@@ -240,7 +242,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         """
         marginals = self._marginals(
             self.counters,
-            (one[COLUMNS] for one in released[:last]),
+            (arrays[COLUMNS] for arrays in released[:last]),
             first,
             last,
             self._column_scopes,
@@ -249,7 +251,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         merged = self.structure - 1
         if pairs and (first == 1 or first > self.structure):
             counters, scopes = self.pairs(len(pairs)), [(*pair, self.features) for pair in pairs]
-            sums = (one[PAIRS] for one in released[merged:last])
+            sums = (arrays[PAIRS] for arrays in released[merged:last])
             marginals += self._marginals(
                 counters, sums, max(1, first - merged), last - merged, scopes
             )
@@ -265,7 +267,10 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         )
         ends = np.cumsum(cells)[:-1]
         totals = counters.windows(
-            (np.array([part.sum() for part in np.split(one[COLUMNS], ends)]) for one in released),
+            (
+                np.array([part.sum() for part in np.split(arrays[COLUMNS], ends)])
+                for arrays in released
+            ),
             windows,
         )
         of_counts = self.deviations(windows)
@@ -289,7 +294,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
     ) -> Iterator[Compared]:
         """See `CountedHorizon`: columns with the label."""
-        sums, scopes = [one[COLUMNS] for one in released], self._column_scopes
+        sums, scopes = [arrays[COLUMNS] for arrays in released], self._column_scopes
         counted = [
             self._marginals(self.counters, sums[:last], first, last, scopes)
             for first, last in windows
@@ -331,7 +336,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
     def _pair_deliveries(
         self, history: Sequence[ExactCounts], scopes: Sequence[Scope]
     ) -> Iterator[np.ndarray]:
-        vectors = (_vector(one, scopes) for one in history)
+        vectors = (_vector(night, scopes) for night in history)
         first = sum(
             (next(vectors).astype(np.int64) for _ in range(self.structure - 1)),
             start=next(vectors).astype(np.int64),
@@ -362,7 +367,9 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
 def chosen_pairs(released: Arrays) -> list[Pair] | None:
     """The pairs that a period's release names; None before they were chosen."""
     return (
-        [(int(one), int(other)) for one, other in released[CHOSEN]] if CHOSEN in released else None
+        [(int(column), int(other)) for column, other in released[CHOSEN]]
+        if CHOSEN in released
+        else None
     )
 
 
@@ -374,11 +381,11 @@ def _vector(counts: ExactCounts, scopes: Sequence[Scope]) -> np.ndarray:
 def _added(history: Sequence[ExactCounts]) -> ExactCounts:
     wide = [
         ExactCounts(
-            one.sizes, {scope: table.astype(np.int64) for scope, table in one.tables.items()}
+            night.sizes, {scope: table.astype(np.int64) for scope, table in night.tables.items()}
         )
-        for one in history
+        for night in history
     ]
     total = wide[0]
-    for one in wide[1:]:
-        total = total + one
+    for more in wide[1:]:
+        total = total + more
     return total

@@ -129,8 +129,8 @@ def check_votes(
     first = model.vote(requests, rule)
     tokens = [_token(model, votes) for votes in first]
     begun = [
-        VoteRequest(one.public, one.voters, (token,))
-        for one, token in zip(requests, tokens, strict=True)
+        VoteRequest(request.public, request.voters, (token,))
+        for request, token in zip(requests, tokens, strict=True)
     ]
     second = model.vote(begun, rule)
     again: list[Votes | None] = []

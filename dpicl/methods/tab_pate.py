@@ -248,7 +248,10 @@ def labelled(
             for column, size in enumerate(bins[:-1])
         ]
         queries = drawn_queries(
-            [np.array(noisy_counts(one, epsilon=share, stream=stream)) for one in exact],
+            [
+                np.array(noisy_counts(exact_counts, epsilon=share, stream=stream))
+                for exact_counts in exact
+            ],
             sizes.queries,
             chance,
         )
@@ -413,5 +416,5 @@ def drawn_queries(
     """Every column by its noisy counts, apart from the others: shape (count, columns), int64."""
     positive = [np.maximum(count, 0) + 1e-9 for count in counts]
     return np.column_stack(
-        [chance.choice(len(one), size=count, p=one / one.sum()) for one in positive]
+        [chance.choice(len(weights), size=count, p=weights / weights.sum()) for weights in positive]
     )

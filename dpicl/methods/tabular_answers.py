@@ -100,8 +100,8 @@ def values_of(
     """
     truth, numbers = truth_of(queries, contract), label_numbers(queries, contract)
     return {
-        cell: values(truth, one, numbers)
-        for cell, one in {**answered(scores), MAJORITY: most_frequent(truth)}.items()
+        cell: values(truth, answers, numbers)
+        for cell, answers in {**answered(scores), MAJORITY: most_frequent(truth)}.items()
     }
 
 

@@ -153,12 +153,14 @@ def metrics_of(
     """
     truth, answered = (
         truth_of(queries, contract),
-        {cell: answers_of(one, contract) for cell, one in outputs.items()},
+        {cell: answers_of(texts, contract) for cell, texts in outputs.items()},
     )
     if isinstance(contract.task, FreeText):
-        return {cell: measure_texts(truth, one) for cell, one in answered.items()}
+        return {cell: measure_texts(truth, answers) for cell, answers in answered.items()}
     balanced = contract.is_classification
-    metrics = {cell: measure(truth, one, balanced=balanced) for cell, one in answered.items()}
+    metrics = {
+        cell: measure(truth, answers, balanced=balanced) for cell, answers in answered.items()
+    }
     return {**metrics, MAJORITY: majority(truth, balanced=balanced)}
 
 
@@ -170,11 +172,11 @@ def values_of(
     """
     truth, answered = (
         truth_of(queries, contract),
-        {cell: answers_of(one, contract) for cell, one in outputs.items()},
+        {cell: answers_of(texts, contract) for cell, texts in outputs.items()},
     )
     if isinstance(contract.task, FreeText):
-        return {cell: rouge1(truth, one) for cell, one in answered.items()}
+        return {cell: rouge1(truth, answers) for cell, answers in answered.items()}
     return {
-        cell: values(truth, one)
-        for cell, one in {**answered, MAJORITY: most_frequent(truth)}.items()
+        cell: values(truth, answers)
+        for cell, answers in {**answered, MAJORITY: most_frequent(truth)}.items()
     }

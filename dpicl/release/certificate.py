@@ -389,7 +389,7 @@ def _in_short(certificate: Certificate) -> tuple[str, str, str]:
         f'class="tiles">{"".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in shown.items())}</dl>'  # noqa: E501
     )
     bar = odds = ""
-    old, new, most = (one.epsilon if one else None for one in (before, after, cap))
+    old, new, most = (cost.epsilon if cost else None for cost in (before, after, cap))
     if old is not None and new is not None and most:
         first, second = (
             f"{100 * share:.2f}%" for share in (old / most, max(new - old, 0.0) / most)

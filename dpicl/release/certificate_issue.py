@@ -89,7 +89,9 @@ def certify(
             (cell,) = named
         if cell not in named:
             raise ParameterError(
-                "cell", getattr(cell, "key", None), f"one of {', '.join(one.key for one in named)}"
+                "cell",
+                getattr(cell, "key", None),
+                f"one of {', '.join(known.key for known in named)}",
             )
         release = part = named[cell]
         if is_part(contract, unit):  # its horizon is charged, and it is what was written
@@ -100,8 +102,8 @@ def certify(
                 f"{unit.key}: {cell.key}: nothing is published for this release; expected it "
                 f"before its certificate"
             )
-        for one in {release.release_id: release, part.release_id: part}.values():
-            accounts.write_receipt(ledger, one, settings)
+        for named_release in {release.release_id: release, part.release_id: part}.values():
+            accounts.write_receipt(ledger, named_release, settings)
     path = accounts.artefact_of(settings, part).with_name(part.release_id + accounts.CERTIFICATE)
     if path.exists():
         try:
@@ -224,7 +226,7 @@ def _records(release: Release, settings: Settings) -> tuple[tuple[Record, ...], 
             f"release {release.release_id}: it has no receipt; expected released/ of the "
             f"installation that charged it"
         )
-    return tuple(Record(kind=one["kind"], hash=one["hash"]) for one in stored), charge
+    return tuple(Record(kind=record["kind"], hash=record["hash"]) for record in stored), charge
 
 
 def _accounting(
@@ -244,8 +246,8 @@ def _accounting(
         for time, content in written.items()
     }
     before, after = (
-        _parameters(one.epsilon, one.delta) if one else None
-        for one in (totals.get("before"), totals.get("spent"))
+        _parameters(total.epsilon, total.delta) if total else None
+        for total in (totals.get("before"), totals.get("spent"))
     )
     steps = steps_before(contract, sampled=sampled)
     return certificate.Accounting(
@@ -347,9 +349,9 @@ def promise(guarantee: Guarantee, accounting: Accounting, *, simulation: bool) -
     if accounting.spent_before is None or accounting.spent_after is None or accounting.cap is None:
         return first
     before, after, cap = (
-        ("infinite epsilon" if one.epsilon is None else f"epsilon {rounded(one.epsilon)}")
-        + (f" at delta {rounded(one.delta)}" * (one.delta > 0))
-        for one in (accounting.spent_before, accounting.spent_after, accounting.cap)
+        ("infinite epsilon" if total.epsilon is None else f"epsilon {rounded(total.epsilon)}")
+        + (f" at delta {rounded(total.delta)}" * (total.delta > 0))
+        for total in (accounting.spent_before, accounting.spent_after, accounting.cap)
     )
     return (
         f"{first} Account {accounting.account!r} had spent {before} before and {after} with it, "

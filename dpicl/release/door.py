@@ -219,13 +219,13 @@ def _plain(value: Any) -> Any:
     a list that has other members.
     """
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(member) for key, member in value.items()}
     if isinstance(value, date):
         return value.isoformat()
     if not isinstance(value, str | bytes) and hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        members = [_plain(one) for one in value]
+        members = [_plain(member) for member in value]
         return (
             members
             if all(isinstance(member, bool) for member in members)

@@ -198,11 +198,11 @@ class Horizon:
         """Charge the price of all periods, unless it was charged, and publish what the horizon is;
         whether it was charged now.
         """
-        one = self._releases(self.release)
-        answer = one.charge(self.ledger, self.cell)
+        charging = self._releases(self.release)
+        answer = charging.charge(self.ledger, self.cell)
         if answer.artefact_sha256 is None:
             stated = {"periods": self.contract.releases.calendar.periods, **self.series.stated}
-            one.publish(self.ledger, self.cell, json.dumps(stated, sort_keys=True).encode())
+            charging.publish(self.ledger, self.cell, json.dumps(stated, sort_keys=True).encode())
         return answer.is_new
 
     def published(self, periods: int) -> list[Arrays]:
@@ -287,7 +287,7 @@ class Horizon:
                     )
                 own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
                 counts, entered = self._counted(
-                    own, Entered.together(one.entered for one in frozen)
+                    own, Entered.together(counted.entered for counted in frozen)
                 )
                 before = frozen[-1].name if frozen else ""
                 stands = self.frozen.freeze(
@@ -308,17 +308,17 @@ class Horizon:
         self, period: int, history: Sequence[PeriodCounts], published: Sequence[Arrays]
     ) -> Arrays:
         """A period's release: noted, drawn and published, unless it was."""
-        one = self._releases(self.part(period, history[-1].name))
-        if one.charge(self.ledger, self.cell).artefact_sha256 is None:
+        charging = self._releases(self.part(period, history[-1].name))
+        if charging.charge(self.ledger, self.cell).artefact_sha256 is None:
             stream = draws_for(self.contract, self.unit.seed).secret("period", str(period))
             content = io.BytesIO()
             np.savez(
                 content,
                 allow_pickle=False,
-                **self.series.draw([one.counts for one in history], published, stream),
+                **self.series.draw([night.counts for night in history], published, stream),
             )
-            one.publish(self.ledger, self.cell, content.getvalue())
-        return self._read(one)
+            charging.publish(self.ledger, self.cell, content.getvalue())
+        return self._read(charging)
 
     def _read(self, release: UnitReleases) -> Arrays:
         """What a period published."""
@@ -360,7 +360,7 @@ def entering_counts(
     if contract.source.sign is None:
         return series.counted(rows, contract, places), new
     signs = rows.numbers(contract.source.sign)[places]
-    come, back = (series.counted(rows, contract, places[signs == one]) for one in (1, -1))
+    come, back = (series.counted(rows, contract, places[signs == sign]) for sign in (1, -1))
     return come - back, new
 
 
@@ -442,17 +442,17 @@ class FrozenPeriods:
         """
         frozen: list[PeriodCounts] = []
         for period in range(1, periods + 1):
-            one = self.read(period)
-            if one is None or one.before != (frozen[-1].name if frozen else ""):
+            night = self.read(period)
+            if night is None or night.before != (frozen[-1].name if frozen else ""):
                 what = (
                     "are lost"
-                    if one is None
+                    if night is None
                     else "are not those that the period before was counted with"
                 )
                 raise LedgerRefusedError(
                     f"{self.where}: the counts of period {period} {what}; {RESTART}"
                 )
-            frozen.append(one)
+            frozen.append(night)
         return frozen
 
     def forget(self) -> None:

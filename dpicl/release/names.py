@@ -148,13 +148,13 @@ def parts_of(
     return {
         cell: part_of(
             key,
-            one,
+            horizon,
             digest,
             index=index,
             period=period,
-            noted={WRITER: one.parameters[WRITER]},
+            noted={WRITER: horizon.parameters[WRITER]},
         )
-        for cell, one in horizons.items()
+        for cell, horizon in horizons.items()
     }
 
 

@@ -241,7 +241,7 @@ class Pipeline(Frozen):
                 f"reports with kind {self.kind}, a table that reads neither rows nor reports; "
                 f"expected `kind: grid`"
             )
-        taking = [name for name, one in METHODS.items() if one.takes_reports]
+        taking = [name for name, method in METHODS.items() if method.takes_reports]
         if not {*self.methods} <= {*taking}:
             raise ValueError(
                 f"reports with methods {', '.join(self.methods)}; expected {', '.join(taking)} "
@@ -259,7 +259,7 @@ class Pipeline(Frozen):
         if self.kind == "grid" and not (self.methods and self.shots and self.seeds):
             raise ValueError("a grid lacks methods, shots or seeds; expected at least one of each")
         if self.draw_count > 1 and not any(METHODS[name].draws_shots for name in self.methods):
-            having = ", ".join(name for name, one in METHODS.items() if one.draws_shots)
+            having = ", ".join(name for name, method in METHODS.items() if method.draws_shots)
             raise ValueError(
                 f"draws is for methods that draw shots from released rows; expected one of "
                 f"{having}, or no draws"

@@ -187,9 +187,9 @@ def _charged(spec: ModelSpec, accounts: Sequence[str], settings: Settings) -> As
     }
     with open_ledger(settings) as ledger:
         entries = [entry for name in accounts for entry in ledger.entries(name)]
-    for release in [entry.release for entry in sorted(entries, key=lambda one: one.reserved_utc)][
-        ::-1
-    ]:
+    for release in [
+        entry.release for entry in sorted(entries, key=lambda entry: entry.reserved_utc)
+    ][::-1]:
         method = release.mechanism  # an evaluation, or one that is no longer installed, is none
         votes = (
             method in METHODS

@@ -367,8 +367,8 @@ def check_has_rows(method: str) -> None:
     """
     able = [
         name
-        for name, one in METHODS.items()
-        if isinstance(one, TabularMethod) and one.derive_stage is not None
+        for name, method in METHODS.items()
+        if isinstance(method, TabularMethod) and method.derive_stage is not None
     ]
     if method not in able:
         raise ParameterError(

@@ -86,13 +86,13 @@ def check_ledger(contract: Declared, settings: Settings) -> None:
         raise LedgerRefusedError(
             "DPICL_LEDGER: is no database URL; expected postgresql://…"
         ) from None
-    one, other = (
+    mine, other = (
         (url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named)
     )
     leads_elsewhere = _ELSEWHERE & set(used.query) or any(
         os.environ.get(name) for name in ("PGHOSTADDR", "PGSERVICE")
     )
-    if one != other or leads_elsewhere:
+    if mine != other or leads_elsewhere:
         raise LedgerRefusedError(
             f"{contract.name}: is charged in the ledger {contract.ledger} only; expected that one "
             f"in DPICL_LEDGER"
@@ -294,7 +294,9 @@ def quote_release(planned: PlannedRelease, settings: Settings) -> list[AccountQu
     with open_ledger(settings) as ledger:
         ledger.verify()
         named = named_releases(ledger, planned.contract, planned.unit, settings, planned.facts)
-        ((account, releases),) = ((one.account, {one.release_id: one}) for one in named.values())
+        ((account, releases),) = (
+            (release.account, {release.release_id: release}) for release in named.values()
+        )
         return [quoted(ledger, account, releases)]
 
 

@@ -151,16 +151,16 @@ class Batches:
         parts = []
         for number in range(self.count):
             self.prepare(number)
-            one: dict[str, Any] = read_json(self._facts_file(number))
-            broken = {int(place): count for place, count in one["broken"].items()}
+            told: dict[str, Any] = read_json(self._facts_file(number))
+            broken = {int(place): count for place, count in told["broken"].items()}
             parts.append(
                 Facts(
-                    one["rows"],
-                    one["train_rows"],
-                    tuple(one["labels"]),
+                    told["rows"],
+                    told["train_rows"],
+                    tuple(told["labels"]),
                     broken,
-                    tuple(one["hashes"]),
-                    tuple(one["all_hashes"]),
+                    tuple(told["hashes"]),
+                    tuple(told["all_hashes"]),
                 )
             )
         return Facts.added(parts)

@@ -59,7 +59,7 @@ def planned_texts(request: ReleaseRequest, settings: Settings) -> PlannedRelease
         raise ParameterError(
             "trust", request.trust, f"central: a model reads the texts of {dataset}"
         )
-    method = request.method or next(name for name, one in TEXTUAL.items() if one.is_default)
+    method = request.method or next(name for name, textual in TEXTUAL.items() if textual.is_default)
     if method not in TEXTUAL:
         raise ParameterError("method", method, f"one of {', '.join(TEXTUAL)} on texts")
     unit, cell = planned_unit(request, contract, method, dict(request.options))
@@ -121,8 +121,9 @@ def not_released(planned: PlannedRelease, settings: Settings, period: str | None
     pipelines = load_pipelines(settings.pipelines).pipelines.items()
     alike = (
         name
-        for name, one in pipelines
-        if (one.methods, one.options, one.kind) == ((unit.method,), unit.options, "grid")
+        for name, pipeline in pipelines
+        if (pipeline.methods, pipeline.options, pipeline.kind)
+        == ((unit.method,), unit.options, "grid")
     )
     name = next(alike, None)
     if name is None or unit.shots[0] > MOST_SHOTS:
@@ -175,14 +176,14 @@ class TextRelease(Release):
         """
         from dpicl.quality.texts import ReleasedTexts, text_quality  # it imports scipy
 
-        contract, one, settings = self.contract, self.published, self.published.settings
+        contract, published, settings = self.contract, self.published, self.published.settings
         folders: dict[str, Any] = {"data_folder": settings.data, "cache_folder": settings.cache}
         public, real = _pairs(load_public_texts(contract, **folders)), None
         if contract.privacy.budget.benchmark:
             rows = load_texts(contract, **folders)
             check_published(contract, partial(content_digest, contract, rows), settings)
             real = _pairs(split_texts(rows, contract).train.data)
-        released = [(text.label, text.text) for text in one.drawn]
+        released = [(text.label, text.text) for text in published.drawn]
         title, classifies = METHODS[self.method].title, contract.is_classification
         release = ReleasedTexts(self.dataset, title, self.epsilon, released, classifies)
         return text_quality(release, public, real)
@@ -200,8 +201,8 @@ class TextRelease(Release):
             )
         words = contract.prompts.answering
         pairs = tuple(
-            (asking_query(contract, one.text), contract.label_text(one.label))
-            for one in self.published.drawn
+            (asking_query(contract, demonstration.text), contract.label_text(demonstration.label))
+            for demonstration in self.published.drawn
         )
         return Demonstrations(
             pairs, f"{words.answer}:", self._origin, words.instruction or "", "\n\n"

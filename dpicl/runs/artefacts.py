@@ -62,7 +62,7 @@ def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes], name: str = DRA
     """
     write_arrays(
         unit.private / name,
-        {cell.key: np.frombuffer(one, np.uint8) for cell, one in drafts.items()},
+        {cell.key: np.frombuffer(draft, np.uint8) for cell, draft in drafts.items()},
         mode=PRIVATE_MODE,
     )
 
@@ -73,8 +73,8 @@ def write_text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any], name: str = D
     write_drafts(
         unit,
         {
-            cell: json.dumps(method.encode(one), ensure_ascii=False).encode()
-            for cell, one in drawn.items()
+            cell: json.dumps(method.encode(release), ensure_ascii=False).encode()
+            for cell, release in drawn.items()
         },
         name,
     )
@@ -86,7 +86,7 @@ def read_drafts(unit: UnitFolder) -> dict[str, bytes]:
         *unit.private.glob(DRAFTS),
         *unit.private.glob(f"{Path(DRAFTS_APART).parent}/[0-9]*.npz"),
     ]
-    return {key: one.tobytes() for file in files for key, one in read_arrays(file).items()}
+    return {key: array.tobytes() for file in files for key, array in read_arrays(file).items()}
 
 
 def gather(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
@@ -110,7 +110,7 @@ def gathered(unit: UnitFolder) -> dict[str, bytes]:
     if not path.exists():
         return {}
     if path.suffix == ".json":
-        return {key: json.dumps(one).encode() for key, one in read_json(path).items()}
+        return {key: json.dumps(stored).encode() for key, stored in read_json(path).items()}
     contents: dict[str, bytes] = {}
     for key, array in read_arrays(path).items():
         content = io.BytesIO()

@@ -216,7 +216,7 @@ def _check_apart(place: Path, settings: Settings) -> None:
 def _check_closing(close: str, period: str) -> None:
     folder = Path(close)
     there = (
-        next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110
+        next(path for path in (folder, *folder.parents) if os.path.exists(path))  # noqa: PTH110
         if not close.startswith(SCHEME)
         else folder
     )
@@ -241,7 +241,7 @@ def write_counted(
     run: Path, dataset: str, tallies: Mapping[str, Tally], counted: Sequence[Counted]
 ) -> None:
     """Store what was counted, by the name of each collection: whole, and once."""
-    facts = json.dumps([one.as_json() for one in counted]).encode()
+    facts = json.dumps([collection.as_json() for collection in counted]).encode()
     arrays = {name: tally.stored for name, tally in tallies.items()}
     write_arrays(
         run / COUNTS.format(dataset=dataset), {**arrays, _FACTS: np.frombuffer(facts, np.uint8)}

@@ -125,9 +125,9 @@ def charged(folder: UnitFolder) -> dict[Cell, str]:
     if (folder.path / folder.method.artefact).exists():
         return {}
     return {
-        cell: str(one["release"])
-        for cell, one in _charges(folder).items()
-        if one.get("missing", True)
+        cell: str(written["release"])
+        for cell, written in _charges(folder).items()
+        if written.get("missing", True)
     }
 
 
@@ -155,7 +155,7 @@ def _check_facts(
     another release.
     """
     now = {cell.key: digest for cell, digest in digests.items()}
-    if any(now.get(key) != one["facts"] for key, one in stored.items()):
+    if any(now.get(key) != stored_charge["facts"] for key, stored_charge in stored.items()):
         raise RunError(
             f"{folder.unit.key}: its releases were charged under another contract, model or "
             f"queries; "
@@ -207,8 +207,8 @@ def release(folder: UnitFolder) -> str:
         folder, {cell: drafts[cell.key] for cell in charges if cell.key in drafts}
     )
     # of all that stand: a killed try may have left one behind
-    for one in charges.values() if folder.method.model_reads_rows else ():
-        forget(folder.settings, one["release"])
+    for written in charges.values() if folder.method.model_reads_rows else ():
+        forget(folder.settings, written["release"])
     gather(folder, published)
     return f"{len(published)} releases"
 
@@ -270,22 +270,22 @@ def advance(folder: UnitFolder) -> str:
         note_spending(folder, releases, 0)
     before = read_json(folder.path / SPENDING).get(_PUBLISHED, {})
     progress = [
-        replace(its, made=len(its.published) - before.get(one.cell.key, len(its.published)))
-        for one, its in zip(horizons, progress, strict=True)
+        replace(its, made=len(its.published) - before.get(horizon.cell.key, len(its.published)))
+        for horizon, its in zip(horizons, progress, strict=True)
     ]
     more = [_of(horizon.cell) if len(horizons) > 1 else "" for horizon in horizons]
     made = [
-        its.sentence(one, first, last, name)
-        for one, its, name in zip(horizons, progress, more, strict=True)
+        its.sentence(horizon, first, last, name)
+        for horizon, its, name in zip(horizons, progress, more, strict=True)
     ]
     write_json(folder.path / MADE, made)
     windows = {
-        one.cell: one.series.window(its.published[:last], first, last)
-        for one, its in zip(horizons, progress, strict=True)
+        horizon.cell: horizon.series.window(its.published[:last], first, last)
+        for horizon, its in zip(horizons, progress, strict=True)
     }
     gather(folder, {cell: method.encode(released) for cell, released in windows.items()})
     return (
-        f"{sum(one.made for one in progress)} periods released now, until "
+        f"{sum(its.made for its in progress)} periods released now, until "
         f"{plan.period_of(unit.dataset)}"
     )
 

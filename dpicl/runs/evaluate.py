@@ -430,7 +430,8 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
         folder.path / PREDICTIONS, _predictions(folder, {**scores, **averaged(scores)}, queries)
     )
     judged = {
-        cell.key: one for cell, one in method.answers.values_of(scores, queries, contract).items()
+        cell.key: value
+        for cell, value in method.answers.values_of(scores, queries, contract).items()
     }
     write_table(folder.path / VALUES, pa.table(judged))
     fits = unit.baselines and method.fits_baselines(contract)
@@ -451,11 +452,11 @@ def _predictions(
     log-probability, where labels were scored.
     """
     method, contract = folder.method, folder.declared
-    labels = [one.strip() for one in method.answers.continuations_of(contract)]
+    labels = [label.strip() for label in method.answers.continuations_of(contract)]
     truth = _in_words(method.answers.truth_of(queries, contract), labels)
     answers = {
-        cell: _in_words(method.answers.answers_of(one, contract), labels)
-        for cell, one in scores.items()
+        cell: _in_words(method.answers.answers_of(scored, contract), labels)
+        for cell, scored in scores.items()
     }
     missing = np.full((len(truth), len(labels)), np.nan)
     of_labels = np.concatenate(

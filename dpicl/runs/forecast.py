@@ -129,7 +129,7 @@ def forecast(
         _every(settings.declared(name), plan.pipeline.methods) for name in plan.pipeline.datasets
     ]
     for run in runs:
-        first_runs.setdefault(tuple(period_at(one, run) for one in every), run)
+        first_runs.setdefault(tuple(period_at(releases, run) for releases in every), run)
     paying = list(first_runs.values())
     forecasts = []
     with open_ledger(settings) as ledger:
@@ -222,7 +222,9 @@ def series_forecasts(settings: Settings) -> tuple[list[SeriesForecast], list[str
             except (SourceError, PrivacyError) as error:
                 unknown.append(f"{error}; its series is not forecast")
                 continue
-            forecasts += [one if len(own) > 1 else replace(one, which="") for one in own]
+            forecasts += [
+                forecast if len(own) > 1 else replace(forecast, which="") for forecast in own
+            ]
     return forecasts, unknown
 
 
@@ -231,7 +233,7 @@ def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[Seri
     which.
     """
     stated = account_of(
-        contract, next(name for name, one in METHODS.items() if one.is_series(contract))
+        contract, next(name for name, method in METHODS.items() if method.is_series(contract))
     )
     account = ledger.find_account(
         stated, addresses_of(contract, settings), named=contract.account is not None
@@ -245,7 +247,9 @@ def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[Seri
     )
     charged, begins = [entry.release for entry in entries], contract.releases.calendar.periods[0]
     horizons = [
-        one for one in charged if PERIODS in one.parameters and is_of(key, one, digest, begins)
+        release
+        for release in charged
+        if PERIODS in release.parameters and is_of(key, release, digest, begins)
     ]
     for one in horizons:
         facts = one.parameters
@@ -280,7 +284,7 @@ def _which(horizon: Release, beside: Sequence[Release]) -> str:
     """
     facts, others = (
         horizon.parameters,
-        [one.parameters for one in beside if one.mechanism == horizon.mechanism],
+        [release.parameters for release in beside if release.mechanism == horizon.mechanism],
     )
     said = [METHODS[horizon.mechanism].title] + (
         [f"{facts['shots']} shots"] if facts.get("shots") else []

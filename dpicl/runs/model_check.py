@@ -208,7 +208,7 @@ def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[CheckedStep]:
     if not spec.of_kind.is_exact:
         return
     model = cast(GeneratorModel, scorer)
-    public, *voters = (model.leading + model.encode(one) for one in PROMPTS)
+    public, *voters = (model.leading + model.encode(text) for text in PROMPTS)
     requests = [VoteRequest(public, tuple(voters), ()), VoteRequest(voters[0], (), ())]
     for name, kept in (("votes on a text", False), ("votes, with what was read kept", True)):
         public_answer(spec.name, lambda kept=kept: check_votes(model, requests, _RULE, kept=kept))  # type: ignore[misc]

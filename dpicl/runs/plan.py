@@ -175,8 +175,8 @@ def as_begun(plan: Plan, settings: Settings) -> Plan:
         if plan.writer is None and begun.writer == plan.model
         else plan.writer and _as(begun.writer, plan.writer)
     )
-    earlier = {one.name: one for one in begun.beside}
-    beside = tuple(_as(earlier.get(one.name), one) for one in plan.beside)
+    earlier = {spec.name: spec for spec in begun.beside}
+    beside = tuple(_as(earlier.get(spec.name), spec) for spec in plan.beside)
     return replace(plan, model=_as(begun.model, plan.model), writer=writer, beside=beside)
 
 
@@ -303,7 +303,7 @@ def begin(plan: Plan, settings: Settings) -> Path:
     folder = run_folder(settings, plan.run_id)
     settings.make_runs()
     if asked:
-        write_json(folder / ASKED, {name: asdict(one) for name, one in asked.items()}, replace=True)
+        write_json(folder / ASKED, {name: asdict(how) for name, how in asked.items()}, replace=True)
         close_scorers()  # workers are about to open them
     write_plan(folder, plan)
     return folder
@@ -446,7 +446,7 @@ def periods_of(
         name: period_of(settings.declared(name), chosen, at, methods, over=over)
         for name in datasets
     }
-    return {name: one for name, one in periods.items() if one != ONCE}
+    return {name: period for name, period in periods.items() if period != ONCE}
 
 
 def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
@@ -456,13 +456,13 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
         kind = "texts"
         names = [
             name
-            for name, one in METHODS.items()
-            if isinstance(one, TextMethod) and one.sizes(contract) is not None
+            for name, method in METHODS.items()
+            if isinstance(method, TextMethod) and method.sizes(contract) is not None
         ]
     else:
         kind, names = (
             "a table",
-            sorted(name for name, one in METHODS.items() if one.data == "table"),
+            sorted(name for name, method in METHODS.items() if method.data == "table"),
         )
     if unit.method not in names:
         raise ParameterError(

@@ -79,15 +79,15 @@ def receive(run: str, dataset: str) -> str:
     if not path.exists():
         with timed(folder, dataset, "receive", reads_rows=False):
             every = [
-                one
+                collection
                 for unit in units
-                for one in collections_of(plan, unit.contract, unit.unit).values()
+                for collection in collections_of(plan, unit.contract, unit.unit).values()
             ]
             _count(folder, dataset, plan, {one.name: one for one in every})
     stored = read_arrays(path)
     for unit in units:
         _hand_over(unit, plan, stored)
-    return " ".join(str(one.received) for one in counted_of(folder, dataset))
+    return " ".join(str(counted.received) for counted in counted_of(folder, dataset))
 
 
 def _count(run: Path, dataset: str, plan: Plan, collections: dict[str, Collection]) -> None:
@@ -100,16 +100,20 @@ def _count(run: Path, dataset: str, plan: Plan, collections: dict[str, Collectio
     folder = Settings.current().private(dataset, run.name)
     still_open = {
         name: count_collection(
-            one, reports.at, period, close=closing_file(reports, one, period), folder=folder
+            collection,
+            reports.at,
+            period,
+            close=closing_file(reports, collection, period),
+            folder=folder,
         )
-        for name, one in collections.items()
+        for name, collection in collections.items()
     }
-    counts = {name: _closed(one) for name, one in still_open.items()}
+    counts = {name: _closed(still) for name, still in still_open.items()}
     facts = [
-        Counted.of(collections[name], period, one.tally, one.received)
-        for name, one in counts.items()
+        Counted.of(collections[name], period, count.tally, count.received)
+        for name, count in counts.items()
     ]
-    write_counted(run, dataset, {name: one.tally for name, one in counts.items()}, facts)
+    write_counted(run, dataset, {name: count.tally for name, count in counts.items()}, facts)
 
 
 def _closed(counts: Counts) -> Counts:
@@ -130,8 +134,8 @@ def _hand_over(unit: UnitFolder, plan: Plan, stored: dict[str, np.ndarray]) -> N
     if (unit.path / unit.method.artefact).exists():
         return
     named = {
-        cell.key: stored[one.name]
-        for cell, one in collections_of(plan, unit.contract, unit.unit).items()
+        cell.key: stored[collection.name]
+        for cell, collection in collections_of(plan, unit.contract, unit.unit).items()
     }
     gather(
         unit,

@@ -143,7 +143,7 @@ class Plan:
             "versions": self.versions,
             **({} if self.writer is None else {"writer": self.writer.as_json()}),
             **({} if self.embedder is None else {"embedder": self.embedder.as_json()}),
-            **({"beside": [one.as_json() for one in self.beside]} if self.beside else {}),
+            **({"beside": [model.as_json() for model in self.beside]} if self.beside else {}),
             **({"periods": dict(self.periods)} if self.periods else {}),
             **({"editions": dict(self.editions)} if self.editions else {}),
         }
