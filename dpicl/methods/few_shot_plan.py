@@ -65,7 +65,7 @@ _WORD = 64
 
 
 @dataclass(frozen=True)
-class Sampling:
+class VoteSampling:
     """How a token follows from noisy votes; without `top_k` or `top_p` every candidate may be
     drawn.
     """
@@ -118,7 +118,7 @@ class GenerationShape:
     private_tokens: int | None = None
     agreement: Fraction = Fraction(1, 2)
     temperature: Fraction | None = None
-    sampling: Sampling | None = None
+    sampling: VoteSampling | None = None
     """Of Gaussian noise: how a token is sampled, where it is not the one with most votes."""
 
     @staticmethod
@@ -321,11 +321,11 @@ def _token(shape: GenerationShape, amount: Fraction | None) -> TokenNoise | Diff
     return TokenNoise(shape.kind, amount, shape.fixed)
 
 
-def _temperature(chosen: FewShotVariant) -> tuple[Fraction | None, Sampling | None]:
+def _temperature(chosen: FewShotVariant) -> tuple[Fraction | None, VoteSampling | None]:
     """Of a softmax that is priced, or of sampling that is free."""
     if chosen.mechanism == "invisible-ink":
         return Fraction(str(chosen.temperature or 1)), None
-    return None, None if chosen.temperature is None else Sampling(
+    return None, None if chosen.temperature is None else VoteSampling(
         chosen.temperature, chosen.top_k, chosen.top_p
     )
 

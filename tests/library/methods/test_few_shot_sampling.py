@@ -14,7 +14,7 @@ from scipy import stats
 
 from dpicl.contract.pipeline import Cell
 from dpicl.methods.few_shot_generation import FewShotGeneration
-from dpicl.methods.few_shot_plan import GenerationShape, Sampling, plan_release
+from dpicl.methods.few_shot_plan import GenerationShape, VoteSampling, plan_release
 from dpicl.methods.options import FewShotVariant
 from tests.direct import point
 from tests.library.examples import seeded
@@ -27,15 +27,17 @@ CELL = Cell("icl", 4.0, 4)
 @pytest.mark.parametrize(
     ("sampling", "expected"),
     [
-        (Sampling(1.0), {0: 40, 2: 30, 3: 20, 4: 10}),
-        (Sampling(0.5), {0: 1600, 2: 900, 3: 400, 4: 100}),
-        (Sampling(1.0, top_k=2), {0: 40, 2: 30}),
-        (Sampling(1.0, top_p=0.6), {0: 40, 2: 30}),
-        (Sampling(1.0, top_p=0.4), {0: 40}),
-        (Sampling(1.0, top_k=3, top_p=0.8), {0: 40, 2: 30, 3: 20}),
+        (VoteSampling(1.0), {0: 40, 2: 30, 3: 20, 4: 10}),
+        (VoteSampling(0.5), {0: 1600, 2: 900, 3: 400, 4: 100}),
+        (VoteSampling(1.0, top_k=2), {0: 40, 2: 30}),
+        (VoteSampling(1.0, top_p=0.6), {0: 40, 2: 30}),
+        (VoteSampling(1.0, top_p=0.4), {0: 40}),
+        (VoteSampling(1.0, top_k=3, top_p=0.8), {0: 40, 2: 30, 3: 20}),
     ],
 )
-def test_the_law_is_that_of_the_equations(sampling: Sampling, expected: dict[int, float]) -> None:
+def test_the_law_is_that_of_the_equations(
+    sampling: VoteSampling, expected: dict[int, float]
+) -> None:
     draws, places = 4000, seeded(0, "sample")
     seen = Counter(sampling.draw(NOISY, places) for _ in range(draws))
     assert set(seen) == set(expected)
@@ -46,12 +48,12 @@ def test_the_law_is_that_of_the_equations(sampling: Sampling, expected: dict[int
 
 
 def test_where_no_noisy_vote_is_positive_the_largest_is_taken() -> None:
-    assert Sampling(1.0).draw([-(2**70), -3, -9], seeded(0, "")) == 1
+    assert VoteSampling(1.0).draw([-(2**70), -3, -9], seeded(0, "")) == 1
 
 
 def test_a_low_temperature_is_the_largest_and_a_high_one_is_not() -> None:
     cold, hot = (
-        {Sampling(temperature).draw(NOISY, seeded(seed, "")) for seed in range(60)}
+        {VoteSampling(temperature).draw(NOISY, seeded(seed, "")) for seed in range(60)}
         for temperature in (0.02, 100.0)
     )
     assert cold == {0} and len(hot) == 4
@@ -69,7 +71,7 @@ def test_sampling_is_free_and_makes_another_release() -> None:
     )
     assert (
         GenerationShape.of(AGNEWS, point(sampled, CELL).options).sampling
-        == Sampling(0.8, None, 0.9)
+        == VoteSampling(0.8, None, 0.9)
         and GenerationShape.of(AGNEWS, point(plain, CELL).options).sampling is None
     )
 
