@@ -44,14 +44,18 @@ def test_q_and_delta_are_those_of_the_edition() -> None:
         assert ensemble_plan.rate == Fraction(40, 14 * rows)
 
 
-def test_the_noise_of_both_sizes_is_solved_for_and_more_for_fewer_texts() -> None:
+@pytest.mark.parametrize("rates", [(), (Fraction(1, 10),)], ids=["", "with a sampling rate"])
+def test_the_noise_of_both_sizes_is_solved_for_and_more_for_fewer_texts(
+    rates: tuple[Fraction, ...],
+) -> None:
+    grid = (*GRID[:2], rates, *GRID[3:])
     contracts = {
         "dbpedia": EDITIONS["dbpedia:rows-700"],
         "sst2": EDITIONS["sst2:json-lines"],
         "agnews": EDITIONS["agnews"],
     }
-    units = [unit_of("few_shot_generation", name, 0, *GRID) for name in ("dbpedia", "agnews")] + [
-        unit_of("dp_icl", "sst2", 0, *GRID)
+    units = [unit_of("few_shot_generation", name, 0, *grid) for name in ("dbpedia", "agnews")] + [
+        unit_of("dp_icl", "sst2", 0, *grid)
     ]
     # of sst2 all rows are at hand, in another form, and agnews is whole
     (found,) = smaller_than_published(units, contracts)
