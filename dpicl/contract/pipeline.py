@@ -101,9 +101,9 @@ class Point(Generic[Chosen]):
     key: str
     epsilon: float
     options: Chosen
-    shots: int | None = None
-    sampling_rate: Fraction | None = None
-    seed: int = 0
+    shots: int | None
+    sampling_rate: Fraction | None
+    seed: int
 
 
 @dataclass(frozen=True)

@@ -98,14 +98,13 @@ def _closed_by(fold: Fold, name: str) -> str:
     """What closed an account, a restore or a lost charge, to be said where something is refused;
     nothing where a command has set its cap since.
     """
-    state, (sequence, taken_utc) = fold.accounts[name], fold.restored
-    if state.row["epsilon_cap"] == 0 and taken_utc and state.capped_by[1] <= sequence:
-        return f"; closed by the restore of a backup of {taken_utc}"
+    state, (_, taken_utc) = fold.accounts[name], fold.restored
     # a contract opens nothing
-    is_closed = state.row["epsilon_cap"] == 0 and state.capped_by[1] <= fold.anew.sequence
-    if is_closed and fold.is_incomplete:
-        return "; closed since a charge is lost of which the receipts do not say whose it was"
-    return ""
+    if state.row["epsilon_cap"] != 0 or state.capped_by[1] > fold.anew.sequence:
+        return ""
+    if taken_utc:
+        return f"; closed by the restore of a backup of {taken_utc}"
+    return "; closed since a charge is lost, perhaps one of its own" if fold.is_incomplete else ""
 
 
 def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:

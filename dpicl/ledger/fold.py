@@ -1,9 +1,8 @@
-"""What goes into the ledger and what it answers.
+"""What the records of the ledger say: what goes into it, and the fold of its chain that every
+decision reads, and nothing else.
 
 Unit        stated by every account, and checked against every entry.
 Neighbours  stated by every account, and checked against every entry.
-
-What the records of the ledger say: every decision reads this fold of the chain alone.
 """
 
 from __future__ import annotations

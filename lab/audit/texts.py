@@ -49,7 +49,7 @@ _SURE, _UNCLIPPED = np.array([-100.0, 0.0]), 128.0
 RATE, FRESH_EPSILON = Fraction(1, 2), Fraction(2)
 _SHARE = 10
 _RUNS_AT_ONCE = 1_000
-_POINT = Point("icl,epsilon=1.0,shots=1", 1.0, FewShotVariant(), 1)
+_POINT = Point("icl,epsilon=1.0,shots=1", 1.0, FewShotVariant(), 1, None, 0)
 _POOL = VoterPool(None, 2)
 
 
