@@ -2,6 +2,6 @@
 released, at no cost either way.
 """
 
-from dpicl.quality.worth import Marginal, Quality, ReleasePoint, Score, quality_of
+from dpicl.quality.worth import Marginal, Quality, ReleasePoint, Score
 
-__all__ = ["Marginal", "Quality", "ReleasePoint", "Score", "quality_of"]
+__all__ = ["Marginal", "Quality", "ReleasePoint", "Score"]

@@ -54,8 +54,11 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from dpicl.contract.payment import UNPAID_TRUTH
+from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import PrivateCodes, SplitTable
+from dpicl.methods.tabular_method import TabularMethod
 from dpicl.quality.measures import (
     MEASURES,
     Columns,
@@ -69,7 +72,16 @@ from dpicl.quality.measures import (
     scores,
     total_variation,
 )
-from dpicl.quality.worth import LEVEL, Actual, Marginal, Quality, ReleasePoint, Score, Trained
+from dpicl.quality.worth import (
+    LEVEL,
+    Actual,
+    Marginal,
+    Quality,
+    ReleasePoint,
+    Score,
+    Trained,
+    quality_by_noise,
+)
 
 _MOST_ROWS = 1 << 17
 """More clients are not simulated: what a larger collection gains on so many, nobody sees."""
@@ -184,10 +196,28 @@ class Replicates:
         return np.array(promised), np.array(kept)
 
 
-def measured(point: ReleasePoint, drawn: Any, split: SplitTable | None, count: int) -> Quality:
-    """The quality of a release of rows, simulated so many times; `split` is of a benchmark, whose
-    true values are stated beside.
+def quality_of(
+    point: ReleasePoint, drawn: Any, *, test: SplitTable | None = None, count: int = 40
+) -> Quality:
+    """How good a release is that is there; looks at no row of a private table.
+
+    Args:
+        drawn: as the method's `decode` gives it. Of a release that cannot be simulated, as of
+            averages, what noise does to it is all that is known.
+        test: of a benchmark, the rows that were released and those that were held out: true values
+            are stated beside.
+        count: how often the release is simulated for the classifier; half as often for marginals.
+
+    Raises:
+        PrivacyError: rows are given of a table that is no benchmark.
     """
+    contract, method = point.contract, point.method
+    if test is not None and not contract.privacy.budget.benchmark:
+        raise PrivacyError(
+            f"{contract.name}: {UNPAID_TRUTH}; expected a contract with `benchmark: true`"
+        )
+    if method.derive_stage is None or type(method).replicate is TabularMethod.replicate:
+        return quality_by_noise(point)
     again = Replicates(point, drawn)
     sizes, names, counted = again.sizes, point.encoding.names, again.model.counted
     label = len(sizes) - 1
@@ -198,7 +228,7 @@ def measured(point: ReleasePoint, drawn: Any, split: SplitTable | None, count: i
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen = [*singles, *with_label, *pairs]
     errors = dict(zip(chosen, again.errors(chosen, max(1, count // 2)).tolist(), strict=True))
-    parts = None if split is None else (point.bins(split.train), point.bins(split.test))
+    parts = None if test is None else (point.bins(test.train), point.bins(test.test))
 
     def marginals(some: list[Columns]) -> Iterator[Marginal]:
         for columns in some:
@@ -212,7 +242,7 @@ def measured(point: ReleasePoint, drawn: Any, split: SplitTable | None, count: i
     judged = {columns: errors[columns] for columns in with_label or singles}
     return Quality(
         point,
-        row_count=point.method.row_count(drawn),
+        row_count=method.row_count(drawn),
         effective_rows=_effective_rows(again, judged),
         untold=tuple(name for column, name in enumerate(names) if not again.tells((column,))),
         columns=tuple(marginals(singles)),

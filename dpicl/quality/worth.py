@@ -1,9 +1,9 @@
 """What a release is worth: the one estimate that `protect` is refused by, that `plan` recommends
 by, and that the pages on a release and its quality print.
 
-    before the charge   `quality_of(point)`: what noise alone does to it, in no time
+    before the charge   `quality_by_noise`: what noise alone does to it, in no time
     in a plan           `outlook.plan_table`: the same release of made-up tables of its shape
-    after the charge    `quality_of(point, drawn)`: what was released, simulated again
+    after the charge    `replicates.quality_of`: what was released, simulated again
 
 Guarantee   none needed before the charge, where public facts alone are looked at; none spent after
             it, as all is post-processing.
@@ -29,7 +29,6 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from dpicl.contract.models import Contract
-from dpicl.contract.payment import UNPAID_TRUTH
 from dpicl.contract.pipeline import Point, Unit
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.methods import METHODS
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dpicl.data.reading.encode import LocalEncoding
-    from dpicl.ground.types import SplitTable, Table
+    from dpicl.ground.types import Table
 
 log = logging.getLogger(__name__)
 NOTABLE, HOPELESS = 0.1, 0.4
@@ -57,7 +56,6 @@ JUDGED = (
     f"tables."
 )
 """What must be known of a classifier's score."""
-REPLICATES = 40
 _WORST = 3
 
 
@@ -203,7 +201,7 @@ class Quality:
         epsilon = self.epsilon or _MOST_EPSILON
         while epsilon < _MOST_EPSILON:
             try:
-                quality = quality_of(self.point.at(epsilon), rows=round(self.row_count or 0))
+                quality = quality_by_noise(self.point.at(epsilon), round(self.row_count or 0))
             except ParameterError:  # with Gaussian noise there is a largest one
                 break
             if quality.noise_share < NOTABLE:
@@ -346,42 +344,14 @@ def largest(marginals: Sequence[Marginal], count: int) -> list[Marginal]:
     return sorted(marginals, key=lambda marginal: -marginal.expected)[:count]
 
 
-def quality_of(
-    point: ReleasePoint,
-    drawn: Any = None,
-    *,
-    rows: int | None = None,
-    test: SplitTable | None = None,
-    count: int = REPLICATES,
-) -> Quality:
-    """How good one release is; looks at no row of a private table.
+def quality_by_noise(point: ReleasePoint, rows: int | None = None) -> Quality:
+    """How good one release will be, by what noise alone does to it.
 
     Args:
-        drawn: the release, as the method's `decode` gives it; None before it is made. Of one that
-            cannot be simulated, as of averages, noise is all that is known after it too.
         rows: how many there are, as publicly stated; the contract's `population` if None.
-        test: of a benchmark, the rows that were released and those that were held out: true values
-            are stated beside.
-        count: how often the release is simulated for the classifier; half as often for marginals.
-
-    Raises:
-        PrivacyError: rows are given of a table that is no benchmark.
     """
-    method, contract = point.method, point.contract
-    if test is not None and not contract.privacy.budget.benchmark:
-        raise PrivacyError(
-            f"{contract.name}: {UNPAID_TRUTH}; expected a contract with `benchmark: true`"
-        )
-    if (
-        drawn is None
-        or method.derive_stage is None
-        or type(method).replicate is TabularMethod.replicate
-    ):
-        stated = rows or contract.population
-        return Quality(point, stated, noise=point.noise(stated))
-    from dpicl.quality.replicates import measured  # a second to import: it simulates
-
-    return measured(point, drawn, test, count)
+    stated = rows or point.contract.population
+    return Quality(point, stated, noise=point.noise(stated))
 
 
 def noisy_releases(contract: Contract, unit: Unit, rows: int | None = None) -> Iterator[Quality]:
@@ -395,7 +365,7 @@ def noisy_releases(contract: Contract, unit: Unit, rows: int | None = None) -> I
     if isinstance(method, TabularMethod) and (rows or contract.population):
         for asked in points(method, unit).values():
             method.cost(contract, asked)
-            quality = quality_of(ReleasePoint(contract, method, asked), rows=rows)
+            quality = quality_by_noise(ReleasePoint(contract, method, asked), rows)
             if quality.noise_share >= NOTABLE:
                 yield quality
 

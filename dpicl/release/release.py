@@ -269,7 +269,8 @@ class Release:
         from dpicl.data.reading.source import load_source
         from dpicl.data.reading.split import split_table
         from dpicl.home.benchmarks import check_published, content_digest
-        from dpicl.quality import ReleasePoint, quality_of
+        from dpicl.quality.replicates import quality_of
+        from dpicl.quality.worth import ReleasePoint
 
         if (
             isinstance(simulations, bool)

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from os.path import commonprefix
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
@@ -44,7 +44,9 @@ from dpicl.models.endpoint.protocol import (
     is_loopback,
     read_reply,
 )
-from dpicl.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from dpicl.models.spec import ModelSpec
 
 log = logging.getLogger("dpicl.endpoint")
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpicl.ground.errors import ModelError
 from dpicl.models.endpoint.client import Client, Requester
@@ -36,7 +36,9 @@ from dpicl.models.endpoint.ways import (
     TextWay,
 )
 from dpicl.models.requests import CONTINUATIONS
-from dpicl.models.spec import ModelSpec, Wanted
+
+if TYPE_CHECKING:
+    from dpicl.models.spec import ModelSpec, Wanted
 
 Way = type[Requester[Any]]
 WAYS: dict[Wanted, tuple[tuple[Way, ...], ...]] = {

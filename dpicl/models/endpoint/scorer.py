@@ -18,7 +18,7 @@ from contextlib import aclosing
 from copy import copy
 from dataclasses import asdict
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import SecretStr
@@ -29,7 +29,9 @@ from dpicl.models.endpoint.probe import Capabilities, probe
 from dpicl.models.endpoint.protocol import Answer, GarbledError, Outcome
 from dpicl.models.endpoint.ways import PUBLIC_TEXT_REQUEST, LabelRequest, TextRequest
 from dpicl.models.requests import ModelDescription, Progress, Sampling, prompt_digest
-from dpicl.models.spec import ModelSpec, Wanted
+
+if TYPE_CHECKING:
+    from dpicl.models.spec import ModelSpec, Wanted
 
 START = 8
 """Calls at once to begin with."""

@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpicl.ground.errors import ModelError, TooLongError
 from dpicl.models.endpoint.client import Requester, T
@@ -49,7 +49,9 @@ from dpicl.models.endpoint.protocol import (
     public_prompt,
 )
 from dpicl.models.requests import CONTINUATIONS, before_stop, line_end, overlap, prompt_ending
-from dpicl.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from dpicl.models.spec import ModelSpec
 
 TOPS = (20, 5)
 """How many likely tokens servers list at most: vLLM and clouds 20 by default, others 5."""

@@ -58,6 +58,7 @@ class LanguageModel(ModelKind):
             name=spec.name,
             kind=spec.kind,
             trust=spec.trust,
+            quiet=self.is_little,
         )
 
     def made(self, spec: ModelSpec, models_folder: Path, corpus: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,7 +32,9 @@ from dpicl.models.local.model_files import (
     read_config,
 )
 from dpicl.models.requests import Tokens, overlap
-from dpicl.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from dpicl.models.spec import ModelSpec
 
 
 def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ import pickle
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,7 +26,9 @@ from dpicl.models.local.loading import choose_device
 from dpicl.models.local.model_files import files_digest, find_checkpoint
 from dpicl.models.local.tiny import UNTRAINED_NOTE
 from dpicl.models.requests import LEAST_LIKELY, LabelledRows, ModelDescription
-from dpicl.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from dpicl.models.spec import ModelSpec
 
 _SEED = 0
 _PACKAGES = {"icl_predictor.": "tabicl", "transformer_encoder.": "tabpfn", "blocks.": "tabpfn"}

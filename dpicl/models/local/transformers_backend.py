@@ -22,7 +22,6 @@ import numpy as np
 import torch
 
 from dpicl.ground.errors import ModelError, TooLongError
-from dpicl.models.kinds import kind_named
 from dpicl.models.local.generation import Writing, find_writing, generate
 from dpicl.models.local.gguf_file import log
 from dpicl.models.local.growing_rows import CachedSession, token_bytes
@@ -85,6 +84,7 @@ class TransformersScorer:
             what runs fastest: small batches stay in a CPU's cache, large ones fill a GPU.
         share: read shared beginnings once; off, rows are padded to batches.
         name, kind, trust: what the description says; the name defaults to the id.
+        quiet: what it is doing is logged for debugging only.
 
     Raises:
         ModelError: the model is missing, gated, incomplete or not of a kind that can be scored.
@@ -103,13 +103,14 @@ class TransformersScorer:
         name: str | None = None,
         kind: str = "transformers",
         trust: Trust = "local",
+        quiet: bool = False,
     ) -> None:
         folder, commit = find_model_files(path_or_id, revision)
         self._name, self._dtype = (
             name or (folder.name if is_model_folder(path_or_id) else path_or_id),
             dtype,
         )
-        self._tell = log.debug if kind_named(kind).is_little else log.info
+        self._tell = log.debug if quiet else log.info
         self._tell("model %s: opening it", self._name)
         self._tokenizer, self._model = load(folder, self._name, dtype, device)
         self.device: torch.device = self._model.device

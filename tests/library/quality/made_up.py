@@ -16,7 +16,8 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
 from dpicl.methods import Options, grid, tabular, unit_of
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.quality import Quality, ReleasePoint, quality_of
+from dpicl.quality import Quality, ReleasePoint
+from dpicl.quality.replicates import quality_of
 from tests.direct import point
 
 SIZES = (2, 3, 4, 5, 3, 2)

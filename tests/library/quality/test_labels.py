@@ -12,7 +12,8 @@ from dpicl.contract import Contract, parse_contract
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
 from dpicl.methods import Options, grid, tabular, unit_of
-from dpicl.quality import Quality, ReleasePoint, quality_of
+from dpicl.quality import Quality, ReleasePoint
+from dpicl.quality.replicates import quality_of
 from dpicl.report.quality import quality_page
 from tests.direct import point
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dpicl.ground.errors import PrivacyError
-from dpicl.quality import Marginal, ReleasePoint, quality_of
+from dpicl.quality import Marginal, ReleasePoint
 from dpicl.quality.measures import fitted, indicators, marginal, scores, total_variation
+from dpicl.quality.replicates import quality_of
 from tests.direct import point
 from tests.library.quality.made_up import SIZES, SUBSET, contract, quality, release, split
 
