@@ -1,8 +1,8 @@
 """The tasks of a run, in the order of its chain: what each is called on Prefect's pages, and how
 often it is tried. What is edited here is so in every run on Prefect.
 
-`dpicl/runs/chain.py` says which follows which, and `dpicl/engine/stages` holds the work. Prefect
-keeps a task's references and one line of counts, and no result.
+`dpicl/runs/chain.py` says which follows which; `prepare.py`, `draw.py` and `evaluate.py` beside it
+hold the work. Prefect keeps a task's references and one line of counts, and no result.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ with a delta to spend it is an upper
             bound, which `pure sum` says. The first part with delta > 0 is composed with all others
             more tightly and may lower a total.
 
-An independent bracket around an epsilon: privacy random variables, a second implementation.
+From `bracket` on: an independent bracket around an epsilon: privacy random variables, a second
+implementation.
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantees composed.

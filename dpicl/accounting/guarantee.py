@@ -13,7 +13,7 @@ Paper       [DR14] Dwork and Roth 2014: sequential and parallel composition.
 Symbols     epsilon_i cost of part i.
 Not covered adaptive composition beyond pure sums; Gaussian events (see the accountants).
 
-Privacy amplification by Poisson subsampling.
+From `amplified_epsilon` on: privacy amplification by Poisson subsampling.
 
 Trust       central: the curator draws the subsample and keeps it secret.
 Unit        as the amplified guarantee's.

@@ -16,7 +16,8 @@ Symbols     p, p' the weights of the truth and of one lie; q the sampling rate; 
             one person.
 Not covered events with delta > 0: `pld` prices them.
 
-What discrete Gaussian noise on whole numbers costs: by its own law, or by a continuous Gaussian.
+From `discrete_gaussian` on: what discrete Gaussian noise on whole numbers costs: by its own law, or
+by a continuous Gaussian.
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantee that carries the event.
@@ -46,8 +47,8 @@ Symbols     sigma^2 the variance parameter, D the squared l2 sensitivity, both e
 Not covered variances below 1/16; what (1) and (2) leave out: multiply sums by a whole number
             k, their variance by k^2 and D by k^2, and (2) covers them.
 
-What choices of a bounded range cost together: the exact optimum over every adaptive sequence of
-them, on a grid, rounded up.
+From `bounded_range` on: what choices of a bounded range cost together: the exact optimum over every
+adaptive sequence of them, on a grid, rounded up.
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantee that carries the event.

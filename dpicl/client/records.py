@@ -15,7 +15,7 @@ Guarantee   none spent: a record is mapped, on its own, to one that the contract
 
 Not covered input that is no CSV, and ids: who answers is no secret.
 
-One client's answer, and what is sent of it.
+From `answer` on: one client's answer, and what is sent of it.
 
 Trust       Local: both run where the true codes are; what `sent` returns may leave.
 Unit        One client.

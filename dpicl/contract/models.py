@@ -319,7 +319,7 @@ def check_no_series(contract: Declared) -> Problems:
 
 def check_text_series(contract: TextContract) -> Problems:
     """Texts with a horizon come in deliveries, each of which is used in its period alone: so all
-    periods cost what one does (`few_shot.plan`).
+    periods cost what one does (`few_shot_plan`).
     """
     source, privacy = contract.source, contract.privacy
     if source.deliveries is None and "undelivered" in source.model_fields_set:

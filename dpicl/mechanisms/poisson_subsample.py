@@ -3,7 +3,7 @@
 Trust       Central: the curator draws; which rows were drawn stays secret.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
-Guarantee   none spent; amplifies what runs on the sample (`accounting.amplification`).
+Guarantee   none spent; amplifies what runs on the sample (`accounting.guarantee`).
 Paper       DP-TabICL section V-E. Its program keeps a row when a Poisson(n/N) draw is at
             least 1, which is the rate 1 - e^(-n/N); here the rate is the stated one.
 

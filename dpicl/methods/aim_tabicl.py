@@ -17,7 +17,7 @@ Paper       AIM (arXiv 2201.12677) in the place of MST.
 Of a table with few rows for its columns the columns that say most of the label are counted; the
 others are drawn from their own counts, apart from all others, or uniformly where noise would drown
 these. Where the counts say little of the label, it leans on them only so much that classifiers of
-the rows are seldom worse than the most frequent label (`cautious`).
+the rows are seldom worse than the most frequent label (`cautious_rows`).
 
 Symbols     those of `mst_tabicl`.
 Not covered what `mst_tabicl` does not.

@@ -9,8 +9,8 @@ Guarantee   none spent. One row changes one prompt of a query, or is one, whatev
             vote, and nor does an answer that is no text: no other prompt is touched, and nothing
             stops.
 
-Who takes part in a query by being near to it: a public embedder places texts, and every record,
-or person, has uses of its own.
+From `RetrievalSpending` on: who takes part in a query by being near to it: a public embedder places
+texts, and every record, or person, has uses of its own.
 
 Trust       Central: who takes part, and how often it did, is private, and told nobody. Queries and
             the embedder are public.
@@ -18,8 +18,8 @@ Guarantee   that of `mechanisms.record_filter`, of which this is the wiring. A t
             embedder fails on takes no part, and no other text is touched: each is placed on its
             own, in a call of its own.
 
-Step 3 of DP-ICL for one query: from clean votes to the one answer that leaves, and what is
-written without private rows for it.
+From `decide` on: step 3 of DP-ICL for one query: from clean votes to the one answer that leaves,
+and what is written without private rows for it.
 
 Trust       Central; votes are private, candidates and keywords of a query are public.
 Guarantee   that of the plan's noise; everything after it is post-processing.

@@ -34,11 +34,11 @@ voter. Rows come to fixed batches by Bernoulli draws: each stands in one text at
 ink each is placed by a keyed hash of what it holds, so that no other row moves it. Everything for T
 tokens, or for r private ones, is charged before the first, whenever the text ends.
 
-Texts are written in blocks (`few_shot.draft`), whose sizes are public; how many there are changes q
-and nothing else of the price.
+Texts are written in blocks (`few_shot_voting`), whose sizes are public; how many there are
+changes q and nothing else of the price.
 
 Of texts that arrive period by period (`source.deliveries`) step 3 of a period reads those of its
-file alone, and all periods of a horizon cost what one does (`few_shot.plan`).
+file alone, and all periods of a horizon cost what one does (`few_shot_plan`).
 
 Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling
             rate.

@@ -25,7 +25,8 @@ Guarantee   states it; `few_shot_generation` keeps it.
 Symbols     M subsets, N rows in each, T most tokens of a text, s texts of one label, r private
             tokens.
 
-Sampling a token from noisy votes in place of their largest: temperature, top-k and nucleus.
+From `VoteSampling` on: sampling a token from noisy votes in place of their largest: temperature,
+top-k and nucleus.
 """
 
 from __future__ import annotations

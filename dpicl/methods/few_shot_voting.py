@@ -6,8 +6,8 @@ Guarantee   none spent. One row changes the prompt of one voter, or is one voter
             voter that the model fails on casts no vote, whatever the failure is; a row that is no
             tokens is empty.
 
-Texts that are being written: the blocks that a cell's texts are written in, each journalled
-token by token.
+From `TextBlock` on: texts that are being written: the blocks that a cell's texts are written in,
+each journalled token by token.
 
 Guarantee   none spent: what is chosen here was selected under noise. The blocks are public: they
             follow from the shape and the number of texts.

@@ -4,7 +4,7 @@ a graphical model at no further cost.
 Trust       Central: the curator keeps every period's exact counts; only noisy sums and the chosen
             pairs leave.
 Unit        One row; or one person, of whom at most c rows enter in a period and k in the horizon
-            (`tabular.reading.participation`).
+            (`data.reading.split`).
 Neighbours  Histories, as of `continual_counts`: ADD_OR_REMOVE_ONE, or REPLACE_ONE.
 Guarantee   (epsilon, delta)-DP of all that is published in all periods together: mu-GDP, charged
             once with the first. Deliveries, and in which periods a person takes part, may depend on

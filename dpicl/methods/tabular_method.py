@@ -2,8 +2,8 @@
 
 Guarantee   none spent: this is about programs, not about rows.
 
-Accuracy on held-out private rows: noisy counts of right answers, and of the rows, as a release
-of its own.
+From `measured_cells` on: accuracy on held-out private rows: noisy counts of right answers, and of
+the rows, as a release of its own.
 
 Trust       Central: the curator asks a local model; only noisy counts leave.
 Unit        One row; or one person, of whom at most m held-out rows are asked.

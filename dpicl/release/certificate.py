@@ -229,7 +229,7 @@ class Signature(Frozen):
 
 
 class Certificate(Frozen):
-    """What was promised, to whom, under which assumptions; signed. `issue.certify` makes it."""
+    """What was promised, to whom, under which assumptions; signed. `certify` makes it."""
 
     certifies: str
     """The promise in a sentence, or that there is none."""

@@ -53,7 +53,7 @@ def write_certified(
     Args:
         write: writes the content, made from the release and public randomness alone; it is held in
             memory.
-        certificate: of the release, as `issue.certify` gives it.
+        certificate: of the release, as `certificate_issue.certify` gives it.
     Raises ParameterError: another file stands under one of the two names; neither is written then;
     OSError: the disk is full or the folder cannot be written.
     """

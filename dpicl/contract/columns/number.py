@@ -43,7 +43,7 @@ class NumberColumn(AnyColumn):
 
     unsaid: ClassVar[tuple[str, ...]] = (*AnyColumn.unsaid, "bins", "nullable")
     takes: ClassVar[str] = "numbers"
-    """Which types of Arrow: a key of `reading.arrow_types`."""
+    """Which types of Arrow, as `check_taken` names them."""
     rule: ClassVar[str] = "in_bounds"
     """The check that is made of every such column."""
     stated_in: ClassVar[str] = "bounds"

@@ -32,8 +32,8 @@ Symbols     y the label, one category where there is none; N the sum of c_y, eac
             iterations; noise discrete Laplace.
 Not covered persons (the caller pays for their rows); running time.
 
-Candidate rows, how far apart they are, and variations of them: what Tab-PE makes of public
-knowledge and of votes.
+From `Space` on: candidate rows, how far apart they are, and variations of them: what Tab-PE makes
+of public knowledge and of votes.
 
     (1)  place of a number's bin      12 i / (bins - 1), rounded, on an axis of its own; a missing
          one in the middle, 8 away on another

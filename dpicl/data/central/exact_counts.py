@@ -5,7 +5,7 @@ Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every table.
 Guarantee   none by itself; `noisy` is a step of `noisy_steps`.
 
-Public bins of every column: what rows of a central model tell apart.
+From `row_encoding` on: public bins of every column: what rows of a central model tell apart.
 
     category    its categories
     number      the contract's `bins`; else every whole number where there are at most 16; else the

@@ -4,8 +4,8 @@ Guarantee   none spent: the predicates come from the contract; every group is em
             in the same order.
 Paper       DP-TabICL section V-E and table VII.
 
-What noisy averages are made of: exact counts, sums and histograms of every group; they add up
-over batches of a table.
+From `GroupSums` on: what noisy averages are made of: exact counts, sums and histograms of every
+group; they add up over batches of a table.
 
 Trust       Central: exact and private; only `aggregate.noised` may make something of them that
             leaves.

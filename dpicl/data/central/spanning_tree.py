@@ -23,7 +23,7 @@ Symbols     d columns, y the label (one category where there is none), noise the
             in a count. One row moves s_ij by at most 1, two of them apart by 2.
 Not covered persons (the caller pays for their rows); running time.
 
-Rows whose label leans on the other columns no more than noisy counts can say.
+From `STEPS` on: rows whose label leans on the other columns no more than noisy counts can say.
 
 Guarantee   none spent: post-processing of what was released.
 Paper       [ET93] Efron and Tibshirani, An Introduction to the Bootstrap, 17.6: optimism.

@@ -33,8 +33,8 @@ the cells by one.
 
 Symbols     d columns beside the label, K cells of an answer.
 
-What a collector stores of a questionnaire: how many clients were given each question, and how
-many reports name each cell.
+From `Tally` on: what a collector stores of a questionnaire: how many clients were given each
+question, and how many reports name each cell.
 
 Trust       `tally` simulates the clients and is the boundary: true codes go in, counts of
             randomised reports come out.

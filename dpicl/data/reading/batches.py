@@ -74,7 +74,7 @@ class Facts:
         return multiset_digest(np.array(self.hashes, dtype=np.uint64), self.train_rows, contract)
 
     def whole_digest(self, contract: Contract) -> str:
-        """Of all rows, whichever way they were split: as `multiset.table_digest` of the table."""
+        """Of all rows, whichever way they were split: as `split.table_digest` of the table."""
         return multiset_digest(np.array(self.all_hashes, dtype=np.uint64), self.rows, contract)
 
 

@@ -4,8 +4,8 @@ database, or a cached download.
 All ways give the same typed rows: where the contract states `content_sha256`, rows are
 checked against it and put in canonical order, so that one split fits every way.
 
-Deliveries: a folder with a file for each period of a horizon, for rows that do not say when they
-arrived.
+From `read_deliveries` on: deliveries: a folder with a file for each period of a horizon, for rows
+that do not say when they arrived.
 
 Trust       as the method that calls it: how many rows a delivery has stays secret; which files
             there are is public, by the contract's word.
@@ -21,8 +21,8 @@ rows are yet to come, and nothing is released; or nothing arrived. A file withou
 nothing arrived, in either case. So whoever delivers writes a file whether or not there are rows, or
 leaves it out where there are none; and no refusal depends on how many there are.
 
-In which period of a horizon a row arrived: said by the row's own day, or by the file that it was
-delivered in (`deliveries`).
+From `arrival_periods` on: in which period of a horizon a row arrived: said by the row's own day, or
+by the file that it was delivered in (`read_deliveries`).
 
 Trust       as the method that calls it: how many rows a period has stays secret.
 Unit        One row.

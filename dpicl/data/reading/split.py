@@ -2,7 +2,7 @@
 
 Trust       the curator holds the key; who stands where stays secret.
 Guarantee   none spent, and of what is no benchmark none lost: stability 1
-            (`dpicl.tabular.reading.stability`), as far as AES under a secret key cannot be told
+            (`data.reading.stability`), as far as AES under a secret key cannot be told
             from a random function.
 
 On a benchmark the random split is seeded by a constant, not by the run: every cell of a table of
@@ -10,7 +10,7 @@ results answers the same queries, and Table VI of the paper follows from the fra
 down. A permutation moves other rows where one is added, so on any other table rows go by a keyed
 hash of the row, or of the person, so that nobody's place depends on anybody else:
 
-    (1)  (w, v) = h_key(content, ordinal among equal contents)       h of `multiset`
+    (1)  (w, v) = h_key(content, ordinal among equal contents)       h of `row_hashes`
          (w, v) = h_key(content)           in folders and queries: ordinals would need all rows at
                                            once, so that equal rows stand together
     (2)  w = first word of h_key(id)       where persons are protected: a person stands on one side
@@ -23,8 +23,8 @@ table that grows into batches is split as before.
 Symbols     f the contract's `test_fraction`, a its `query_fraction`, N the most queries of a run.
 Not covered a key that is known, or that others' rows are split by.
 
-How many rows of one person enter a release: bounded by chance within the person, before all
-else.
+From `contributing_rows` on: how many rows of one person enter a release: bounded by chance within
+the person, before all else.
 
 Trust       as the method that calls it; which rows were drawn stays secret.
 Unit        One person, known by the contract's id column.
@@ -41,8 +41,8 @@ Paper       [AKMV19] Amin, Kulesza, Munoz and Vassilvitskii 2019: bounding user 
 Symbols     n rows of a person, m the contract's `person.max_rows`.
 Not covered whether two ids are one human being.
 
-Which rows of a person enter a period of a series, given how many have entered before: bounded
-across periods, by nothing but their own rows.
+From `Entered` on: which rows of a person enter a period of a series, given how many have entered
+before: bounded across periods, by nothing but their own rows.
 
 Trust       as the method that calls it; who has entered, and with how many rows, stays secret.
 Unit        One person, known by the contract's id column.
@@ -65,10 +65,10 @@ there is room for it, whatever it says.
             Whether two ids are one human being; a row that was replaced by another after it had
             entered, which counts as two.
 
-Of each place, how many of its kind stand before it.
+From `rank_within` on: of each place, how many of its kind stand before it.
 
-A digest of rows that adds up: the same for any order of the rows and however they are cut into
-parts.
+From `row_hashes` on: a digest of rows that adds up: the same for any order of the rows and however
+they are cut into parts.
 
 A row's hash is a parallel MAC of its values under a public key; hashes are added up in two lanes of
 64 bits. Equal multisets of rows have equal sums, others differ but by an accident of 2^-128. The
