@@ -19,7 +19,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpicl.contract.periods import ONCE
+from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import DEFAULT_DESIGN
@@ -261,22 +261,20 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, there is no such place, or no report counts.
         """
-        from dpicl.release.collected import collect
+        from dpicl.methods.collection import Collection
+        from dpicl.release.collected import collect, count_collection
 
-        return collect(
-            contract,
-            str(reports),
-            self._settings,
+        collection = Collection.of(
+            self._settings.contract(contract),
             epsilon=read_epsilon(epsilon),
             design=design,
             columns=columns,
             about=about,
             sending_epsilon=sending_epsilon,
             estimator=estimator,
-            period=period,
-            close=close,
-            shots=shots,
         )
+        counts = count_collection(collection, str(reports), read_period(period), close=close)
+        return collect(collection, counts, self._settings, shots)
 
     def _requested(
         self,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Unit
 from dpicl.contract.text import TextContract
+from dpicl.data.central.aggregate import AggregateOptions, exact_sums, noised
+from dpicl.data.central.groups import Group
 from dpicl.ground.errors import PrivacyError
-from dpicl.ground.randomness import Draws
-from dpicl.ground.types import PrivateTable, QueryTable
+from dpicl.ground.randomness import Draws, Stream
+from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroups
 from dpicl.methods import dp_icl, few_shot_generation, grid
 from dpicl.methods.base import Method, draws_for
 from dpicl.methods.ensemble_plan import plan_release
@@ -31,6 +35,24 @@ def check_free(method: Method, contract: Declared, unit: Unit) -> None:
             f"expected a contract with `benchmark: true`, or "
             "`dpicl protect` or `dpicl run`, which charge"
         )
+
+
+def averages(
+    table: PrivateTable,
+    members: np.ndarray,
+    groups: tuple[Group, ...],
+    contract: Contract,
+    *,
+    epsilon: float,
+    options: AggregateOptions,
+    stream: Stream,
+) -> ReleasedGroups:
+    """One released group per public key, empty ones included; `members` is each row's position in
+    `groups`, or -1.
+    """
+    rows = np.flatnonzero(members >= 0)
+    sums = exact_sums(table, rows, members[rows], groups, contract, options=options)
+    return noised(sums, groups, contract, epsilon=epsilon, options=options, stream=stream)
 
 
 def of_table(

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 import typer
 
 from dpicl.cli.options import AsJson, ContractName
 from dpicl.cli.terminal import counted, errors, note, say, say_json, stoppable
+from dpicl.contract.periods import read_period
 from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.ground.types import Estimator
 from dpicl.home.settings import Settings
 
 _AS_AT_CLIENTS = "As the clients were told."
@@ -111,7 +113,9 @@ def collect(
     wallet paid.
     """
     from dpicl.cli.ask import without_pandas
+    from dpicl.methods.collection import Collection
     from dpicl.release.collected import collect as collected
+    from dpicl.release.collected import count_collection
     from dpicl.release.demonstrations import FORMS
     from dpicl.release.release import TABLE_FORMS
 
@@ -122,25 +126,21 @@ def collect(
         if form not in (*FORMS, *TABLE_FORMS):
             raise DpiclError(f"as={form[:40]}: expected one of {', '.join(FORMS)}")
     without_pandas()
-    how: dict[str, Any] = {
-        "design": design,
-        "columns": columns,
-        "about": about or (),
-        "sending_epsilon": sending_epsilon,
-        "estimator": estimator,
-    }
+    settings = Settings.from_environment()
+    collection = Collection.of(
+        settings.contract(contract),
+        epsilon=epsilon,
+        design=design,
+        columns=columns,
+        about=about or (),
+        sending_epsilon=sending_epsilon,
+        estimator=cast("Estimator | None", estimator),  # which the collection checks
+    )
     with counted("reading", "files") as count:
-        release = collected(
-            contract,
-            reports,
-            Settings.from_environment(),
-            epsilon=epsilon,
-            period=period,
-            close=close,
-            shots=shots,
-            progress=count.update,
-            **how,
+        counts = count_collection(
+            collection, reports, read_period(period), close=close, progress=count.update
         )
+        release = collected(collection, counts, settings, shots)
     what = (
         ()
         if out is None

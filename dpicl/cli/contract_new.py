@@ -8,7 +8,7 @@ the question again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -22,7 +22,7 @@ from dpicl.contract import Contract
 from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
 from dpicl.contract.declared import Budget, Person
-from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assemble, can_be_named
+from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assembled, can_be_named
 from dpicl.contract.draft_columns import (
     columns_of_rows,
     columns_of_schema,
@@ -142,43 +142,42 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         raise ParameterError(
             "file", wanted.file.name, "a file below the folder that DPICL_DATA names"
         )
-    others: dict[str, Any] = {
-        "name": name,
-        "file": place.relative_to(settings.data.resolve()).as_posix(),
-    }
-    others["origin"] = " and ".join(
-        [*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])]
-    )
-    columns, others["ignored"] = (
+    columns, ignored = (
         columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], {})
     )
+    stated = Draft(
+        name,
+        place.relative_to(settings.data.resolve()).as_posix(),
+        tuple(columns),
+        wanted.label,
+        tuple(wanted.positive),
+        population=wanted.population,
+        origin=" and ".join(
+            [*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])]
+        ),
+        ignored=ignored,
+    )
     if wanted.ask:
-        positive = ",".join(wanted.positive) or None
-        others |= {"population": wanted.population, "suggest": _first_epsilon}
-        return ask_contract(
-            columns, label=wanted.label, positive=positive, epsilon=wanted.epsilon, **others
-        )
+        return ask_contract(stated, wanted.epsilon)
     if not wanted.schema:
         rows, unread = _rows(place)
         if (marker := missing_marker(rows)) is not None:
-            others["missing"] = marker
             filled = [pc.if_else(pc.equal(column, marker), "", column) for column in rows.columns]
             rows = pa.table(filled, names=rows.column_names)
-        others["person"] = person = person_of_rows(rows, wanted.label)
+        person = person_of_rows(rows, wanted.label)
         if person is not None:
             rows = rows.drop_columns([person[0]])
         columns, ignored = columns_of_rows(
             rows, wanted.label, bool(wanted.positive), wanted.file.name
         )
-        others["ignored"] = {**unread, **ignored}
-    draft = assemble(
-        columns,
-        wanted.label,
-        wanted.positive,
-        (wanted.schema or wanted.file).name,
-        population=wanted.population,
-        **others,
-    )
+        stated = replace(
+            stated,
+            columns=tuple(columns),
+            ignored={**unread, **ignored},
+            missing=marker,
+            person=person,
+        )
+    draft = assembled(stated, (wanted.schema or wanted.file).name)
     return replace(
         draft,
         epsilon=_first_epsilon(draft) if wanted.epsilon is None else read_epsilon(wanted.epsilon),
@@ -217,39 +216,26 @@ _TYPES = (*sorted(TYPES, key=lambda name: TYPES[name].stated_in == "bounds"), "i
 _GAPS = "?"
 
 
-def ask_contract(
-    known: Sequence[DraftColumn],
-    *,
-    ignored: Mapping[str, str],
-    label: str | None,
-    positive: str | None,
-    epsilon: str | None,
-    population: int | None,
-    suggest: Callable[[Draft], float],
-    **others: Any,
-) -> Draft:
+def ask_contract(stated: Draft, epsilon: str | None) -> Draft:
     """Ask for the contents of a contract.
 
     Args:
-        known: columns of a schema, of which only open bounds and categories are asked; if there are
-            none, columns are asked for.
-        ignored: columns of the schema that a contract cannot describe, and why.
-        label: the default answer, as `positive`, `epsilon` and `population` are.
-        suggest: which epsilon to begin with.
-        others: other fields of the draft: `name`, `file` and `origin`.
+        stated: with the columns of a schema, of which only open bounds and categories are asked, or
+            none, so that columns are asked for. Its label, its values and its population are what
+            an empty answer stands for, as `epsilon` is.
 
     Raises:
         typer.Abort: interrupted, or there are no more answers.
     """
-    columns: dict[str, DraftColumn | None] = dict.fromkeys(ignored)
+    columns: dict[str, DraftColumn | None] = dict.fromkeys(stated.ignored)
     columns |= {
         column.name: _ask_column(column.name, column) if column.is_open else column
-        for column in known
+        for column in stated.columns
     }
-    while not known and (name := _ask_name(columns)):
+    while not stated.columns and (name := _ask_name(columns)):
         columns[name] = _ask_column(name)
     described = {name: column for name, column in columns.items() if column is not None}
-    outcome, values = _ask_label(described, label, positive)
+    outcome, values = _ask_label(described, stated.label, ",".join(stated.positive) or None)
 
     def id_column(text: str) -> str:
         if text in described or (text and not can_be_named(text)):
@@ -271,17 +257,25 @@ def ask_contract(
     total = _ask(
         "about how many rows there are, as publicly known, or empty",
         rows_in_all,
-        str(population or ""),
+        str(stated.population or ""),
     )
-    draft = assemble(
-        list(described.values()), outcome, values, "the answers", population=total, **others
+    draft = assembled(
+        replace(
+            stated,
+            columns=tuple(described.values()),
+            label=outcome,
+            positive=tuple(values),
+            population=total,
+            ignored={},
+        ),
+        "the answers",
     )
     cap = _ask(
         "epsilon that all releases of these rows together may cost",
         lambda text: cast(
             float, validate(Budget, {"epsilon": typed_value(text)}, "budget").epsilon
         ),
-        epsilon or f"{suggest(draft):g}",
+        epsilon or f"{_first_epsilon(draft):g}",
     )
     person = _ask(
         "column that identifies a person, if a person may have several rows; else empty",
@@ -290,7 +284,7 @@ def ask_contract(
     )
     rows = _ask("maximum rows of one person in a release", row_count, "1") if person else 0
     dropped = {
-        name: ignored.get(name, "as answered")
+        name: stated.ignored.get(name, "as answered")
         for name in columns
         if name not in described and name != person
     }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -250,25 +250,20 @@ columns:
         return [f"{_json(name)}: {why}" for name, why in self.ignored.items()]
 
 
-def assemble(
-    columns: Sequence[DraftColumn],
-    label: str | None,
-    positive: Sequence[str],
-    where: str,
-    **others: Any,
-) -> Draft:
-    """A draft of columns of which one may be the label; the others are what a `Draft` takes.
+def assembled(stated: Draft, where: str) -> Draft:
+    """A draft whose label, if it has one, fits its columns, which are of the file `where`.
 
     Raises:
         ParameterError: there is no such label, or it never or always has these values.
         DataError: no column is left to describe a row by.
     """
-    by_name = {column.name: column for column in columns}
+    label, positive = stated.label, list(stated.positive)
+    by_name = {column.name: column for column in stated.columns}
     if label is not None and label not in by_name:
         raise ParameterError(
             "label",
             label,
-            f"one of the {len(columns)} columns of {where} that a contract can describe",
+            f"one of the {len(by_name)} columns of {where} that a contract can describe",
         )
     if label is not None and positive:
         outcome = by_name[label]
@@ -290,8 +285,7 @@ def assemble(
         )
     if not by_name.keys() - {label}:
         why = "".join(
-            f"; {_json(name)} has {reason}"
-            for name, reason in list(others.get("ignored", {}).items())[:1]
+            f"; {_json(name)} has {reason}" for name, reason in list(stated.ignored.items())[:1]
         )
         beside = " beside the label" if by_name else ""
         raise DataError(
@@ -299,7 +293,7 @@ def assemble(
             f"has no column{beside} that a contract can describe; expected numbers, dates or few "
             f"categories{why}",
         )
-    return Draft(columns=tuple(by_name.values()), label=label, positive=tuple(positive), **others)
+    return replace(stated, columns=tuple(by_name.values()), positive=tuple(positive))
 
 
 def sampling_rate(population: int | None) -> str:

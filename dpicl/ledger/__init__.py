@@ -6,11 +6,12 @@ the winner's.
 """
 
 from dpicl.ledger.fold import Account, Entry, OdometerReading, Quote, ReleaseCharge, Reservation
-from dpicl.ledger.keys import content_version, keyed_hash, load_key, release_id
+from dpicl.ledger.keys import Described, content_version, keyed_hash, load_key, release_id
 from dpicl.ledger.store import Ledger
 
 __all__ = [
     "Account",
+    "Described",
     "Entry",
     "Ledger",
     "OdometerReading",

@@ -95,25 +95,27 @@ def content_version(key: bytes, digest: bytes) -> str:
     return keyed_hash(key, "content", digest)
 
 
+@dataclass(frozen=True)
+class Described:
+    """What makes a release this one, besides its account and its period; public."""
+
+    mechanism: str
+    mechanism_version: int | str
+    parameters: Mapping[str, Any]
+    contract_digest: str
+
+
 def release_id(
-    key: bytes,
-    *,
-    account: str,
-    mechanism: str,
-    mechanism_version: int | str,
-    parameters: Mapping[str, Any],
-    contract_digest: str,
-    neighbours: Neighbours,
-    period: str,
+    key: bytes, described: Described, *, account: str, neighbours: Neighbours, period: str
 ) -> str:
     """The name of a release: always the same, whatever the rows; a new `period` is a new
     release.
     """
     named = (
-        mechanism,
-        str(mechanism_version),
-        canonical(parameters),
-        contract_digest,
+        described.mechanism,
+        str(described.mechanism_version),
+        canonical(described.parameters),
+        described.contract_digest,
         neighbours.value,
     )
     return keyed_hash(key, "release by period", account, *named, period)

@@ -110,8 +110,8 @@ class Method(ABC):
     kind: ClassVar[str] = "Method"
     """Of methods: the class whose functions stand for nothing."""
 
-    def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        super().__init_subclass__()
         if not abstract:
             check_stated(cls)
 

@@ -1,7 +1,8 @@
 """Rows and demonstrations of reports that real clients have sent: what `Release` makes of a
 release, made of a collection.
 
-    collected = collect("survey", "reports/", settings, epsilon=1)
+    collection = Collection.of(settings.contract("survey"), epsilon=1)
+    collected = collect(collection, count_collection(collection, "reports/"), settings)
     print(collected.received)
     collected.table(10_000)
 
@@ -13,19 +14,18 @@ Guarantee   none spent: clients randomise before they send, each wallet pays for
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from dpicl.contract.payment import CLIENTS_PAY
-from dpicl.contract.periods import ONCE, read_period
+from dpicl.contract.periods import ONCE
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.report_counts import Counts, Received, count_open
 from dpicl.data.reports import Checker
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import publish
-from dpicl.ground.types import DEFAULT_DESIGN, Estimator
 from dpicl.home.settings import Settings
 from dpicl.methods import Options, unit_of
 from dpicl.methods.collection import Collection
@@ -102,49 +102,23 @@ def count_collection(
 
 
 def collect(
-    dataset: str,
-    reports: str,
-    settings: Settings,
-    *,
-    epsilon: float,
-    design: str = DEFAULT_DESIGN,
-    columns: int | None = None,
-    about: Sequence[str] = (),
-    sending_epsilon: float | None = None,
-    estimator: Estimator | None = None,
-    period: str = ONCE,
-    close: Path | None = None,
-    shots: int = 4,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    collection: Collection, counts: Counts, settings: Settings, shots: int = 4
 ) -> CollectedRelease:
-    """Count the reports at a place, and make a release of them; asked for again on the same
-    reports, it gives the same bytes.
+    """A release of the reports that were counted, whose period is closed if it is to be; made again
+    of the same counts, it gives the same bytes.
 
     Args:
-        reports: a file, a folder, or an address `s3://…`.
-        period: whose reports count; those of no period if left out.
-        close: a file that closes the period; see `count_open`.
         shots: how many demonstrations are made where no number is given.
-
-    The others are those of `Collection.of`.
-
-    Raises:
-        DpiclError: a value breaks a rule, or there is no such place.
     """
-    contract = settings.contract(dataset)
-    how: dict[str, Any] = {
-        "design": design,
-        "columns": columns,
-        "about": about,
-        "sending_epsilon": sending_epsilon,
-        "estimator": estimator,
-    }
-    collection = Collection.of(contract, epsilon=epsilon, **how)
-    period = read_period(period)
-    counts = count_collection(collection, reports, period, close=close, progress=progress).closed()
-    unit = _unit(collection, shots)
+    counts = counts.closed()
     published = PublishedRelease(
-        contract, unit, Cell("reports", epsilon), counts.tally, (), settings, ReleaseFacts(period)
+        collection.contract,
+        _unit(collection, shots),
+        Cell("reports", collection.epsilon),
+        counts.tally,
+        (),
+        settings,
+        ReleaseFacts(counts.checker.period),
     )
     return CollectedRelease(published, collection, counts.received)
 

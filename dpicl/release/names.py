@@ -21,7 +21,7 @@ from dpicl.contract.pipeline import Cell, Point
 from dpicl.ground.errors import PrivacyError
 from dpicl.home.accounts import bind_account, open_ledger, stated_account
 from dpicl.home.settings import Settings
-from dpicl.ledger import Account, Ledger, release_id
+from dpicl.ledger import Account, Described, Ledger, release_id
 from dpicl.ledger import ReleaseCharge as Release
 from dpicl.methods import METHODS
 from dpicl.methods.text_method import TextMethod
@@ -104,13 +104,11 @@ def part_of(
     """
     facts = {PART: horizon.release_id, "index": index, PERIOD: period, "simulated": False}
     guarantee = horizon.guarantee
+    version = METHODS[horizon.mechanism].draw_version
     named = release_id(
         key,
+        Described(horizon.mechanism, version, facts, digest),
         account=horizon.account,
-        mechanism=horizon.mechanism,
-        mechanism_version=METHODS[horizon.mechanism].draw_version,
-        parameters=facts,
-        contract_digest=digest,
         neighbours=guarantee.neighbours,
         period=period,
     )
@@ -123,15 +121,11 @@ def is_of(key: bytes, release: Release, digest: str, period: str) -> bool:
     """Whether this is a release that the contract of this digest names for a period, by its method
     as that is now.
     """
+    version = METHODS[release.mechanism].draw_version if release.mechanism in METHODS else ""
     named = release_id(
         key,
+        Described(release.mechanism, version, release.parameters, digest),
         account=release.account,
-        mechanism=release.mechanism,
-        mechanism_version=METHODS[release.mechanism].draw_version
-        if release.mechanism in METHODS
-        else "",
-        parameters=release.parameters,
-        contract_digest=digest,
         neighbours=release.guarantee.neighbours,
         period=period,
     )
@@ -160,14 +154,14 @@ def parts_of(
 
 def public_facts(
     contract: Declared, method: str, point: Point[Any], facts: ReleaseFacts
-) -> dict[str, Any]:
-    """What makes a release this one, besides its account: known without the ledger."""
-    return {
-        "mechanism": method,
-        "mechanism_version": METHODS[method].draw_version,
-        "parameters": parameters_of(contract, method, point, facts),
-        "contract_digest": contract_digest(contract),
-    }
+) -> Described:
+    """What makes a release this one: known without the ledger."""
+    return Described(
+        method,
+        METHODS[method].draw_version,
+        parameters_of(contract, method, point, facts),
+        contract_digest(contract),
+    )
 
 
 CLIENTS = "-clients"

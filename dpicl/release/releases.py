@@ -137,14 +137,13 @@ def named_releases(
         described = public_facts(contract, unit.method, point, facts)
         name = release_id(
             key,
+            described,
             account=account.name,
             neighbours=account.neighbours,
             period=facts.period,
-            **described,
         )
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
-        parameters = described["parameters"]
-        releases[cell] = Release(name, account.name, unit.method, parameters, guarantee)
+        releases[cell] = Release(name, account.name, unit.method, described.parameters, guarantee)
     return releases
 
 

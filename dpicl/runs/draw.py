@@ -169,7 +169,7 @@ def _facts_digests(folder: UnitFolder) -> dict[Cell, str]:
     """
     contract, unit, facts = folder.declared, folder.unit, facts_of(folder)
     described = {
-        cell: canonical(public_facts(contract, unit.method, point, facts))
+        cell: canonical(vars(public_facts(contract, unit.method, point, facts)))
         for cell, point in points(folder.method, unit).items()
     }
     return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}

@@ -24,7 +24,7 @@ from dpicl.ground.errors import ModelRefusedError, ParameterError, PrivacyError
 from dpicl.ground.files import write_json
 from dpicl.home.accounts import ledger_key, open_ledger
 from dpicl.home.settings import Settings
-from dpicl.ledger import Account, Ledger, release_id
+from dpicl.ledger import Account, Described, Ledger, release_id
 from dpicl.ledger import ReleaseCharge as Release
 from dpicl.ledger.budget import as_paid
 from dpicl.methods import METHODS, on_texts, tabular_method
@@ -135,11 +135,13 @@ def evaluation_of(
     }
     name = release_id(
         key,
+        Described(
+            tabular_method.MECHANISM,
+            tabular_method.VERSION,
+            parameters,
+            contract_digest(contract),
+        ),
         account=account.name,
-        mechanism=tabular_method.MECHANISM,
-        mechanism_version=tabular_method.VERSION,
-        parameters=parameters,
-        contract_digest=contract_digest(contract),
         neighbours=account.neighbours,
         period=period,
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dpicl.accounting.guarantee import amplified_epsilon
 from dpicl.contract import Contract
-from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.aggregate import AggregateOptions
 from dpicl.data.central.groups import assign, partition
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import PrivateTable
@@ -28,6 +28,7 @@ from lab.audit.case import LESS_NOISE, AuditCase, Draw, Mutant, Trial, less_nois
 from lab.audit.counts import PRESENT_ONLY, present_only
 from lab.audit.means import BEYOND, HALVED, ROWS, VALUE, NoClip, NoiseOf, halved, points_to_more
 from lab.audit.neighbours import CATEGORIES, SHOTS, category, in_every_group, joined, numbers
+from lab.in_memory import averages
 
 LARGEST = {"a": 100, "b": 400}
 """Upper bounds by column: far apart, so that a mix-up of columns shows."""
@@ -71,7 +72,7 @@ def _release(columns: Sequence[str], epsilon: float, options: AggregateOptions =
         table, members = tables[which], assign(tables[which], contract, SHOTS)
 
         def release() -> list[list[float]]:
-            released = aggregate(
+            released = averages(
                 table, members, groups, contract, epsilon=epsilon, options=options, stream=stream
             )
             return [[float(group.values[name]) for name in columns] for group in released.groups]

@@ -15,13 +15,14 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.aggregate import AggregateOptions
 from dpicl.data.central.groups import assign, partition
 from dpicl.mechanisms.noisy_mean import noisy_means
 from lab.audit import CASES, epsilon_at_least, run_audits
 from lab.audit.means import ROWS, VALUE
 from lab.audit.neighbours import LABELS, SHOTS, joined, numbers, rows
 from lab.audit.releases import GRIDS, LARGEST
+from lab.in_memory import averages
 from tests.library.examples import seeded
 from tests.statistical.sizes import RUNS
 
@@ -108,7 +109,7 @@ def test_the_release_s_mutants_differ_from_it_in_their_mistake_only() -> None:
         rows(contract, LARGEST | place, 1),
     )
     groups, members = partition(contract, SHOTS), assign(table, contract, SHOTS)
-    released = aggregate(
+    released = averages(
         table,
         members,
         groups,

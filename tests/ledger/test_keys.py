@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import stat
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.ground.errors import LedgerError, ParameterError
-from dpicl.ledger import content_version, keyed_hash, load_key, release_id
+from dpicl.ledger import Described, content_version, keyed_hash, load_key, release_id
 from dpicl.ledger.keys import canonical
 
 KEY = bytes(range(32))
@@ -27,6 +28,12 @@ RELEASE: dict[str, Any] = {
     "neighbours": Neighbours.ADD_OR_REMOVE_ONE,
     "period": "once",
 }
+
+
+def named(change: dict[str, Any]) -> str:
+    facts = {**RELEASE, **change}
+    described = {field.name: facts.pop(field.name) for field in fields(Described)}
+    return release_id(KEY, Described(**described), **facts)
 
 
 def test_the_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
@@ -103,12 +110,12 @@ def test_a_hash_needs_the_key() -> None:
     ],
 )
 def test_any_other_release_has_another_id(change: dict[str, Any]) -> None:
-    assert release_id(KEY, **{**RELEASE, **change}) != release_id(KEY, **RELEASE)
+    assert named(change) != named({})
 
 
 @pytest.mark.parametrize("parameters", [{"shots": 4, "epsilon": 1.0}, {"epsilon": 1, "shots": 4.0}])
 def test_the_way_parameters_are_written_makes_no_other_release(parameters: dict[str, Any]) -> None:
-    assert release_id(KEY, **{**RELEASE, "parameters": parameters}) == release_id(KEY, **RELEASE)
+    assert named({"parameters": parameters}) == named({})
 
 
 def test_infinity_has_a_name_and_what_is_no_plain_value_is_refused() -> None:

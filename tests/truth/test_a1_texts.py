@@ -20,9 +20,10 @@ from dpicl.data import text_files as checks
 from dpicl.ground.errors import DataError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
+from dpicl.methods.collection import Collection
 from dpicl.methods.options import EnsembleOptions
 from dpicl.models.spec import ModelSpec
-from dpicl.release.collected import collect
+from dpicl.release.collected import collect, count_collection
 from dpicl.release.query_session import EnsembleRequest, QuerySession
 from tests.harness import Place, install, install_texts, letters, run_here, shop, shop_rows
 from tests.library.text_contracts import as_extraction, as_free_text, lines, records
@@ -236,9 +237,10 @@ def test_rules_of_texts_are_of_single_ones() -> None:
 def test_reports_of_nobody_are_counted(place: Place, content: str, options: dict[str, Any]) -> None:
     install(place, shop(private=True), shop_rows(10))
     (place.root / "reports.jsonl").write_text(content)
-    release = collect(
-        "shop", str(place.root / "reports.jsonl"), Settings.from_environment(), epsilon=2, **options
-    )
+    settings = Settings.from_environment()
+    collection = Collection.of(settings.contract("shop"), epsilon=2, **options)
+    counts = count_collection(collection, str(place.root / "reports.jsonl"))
+    release = collect(collection, counts, settings)
     assert (
         release.received.counted == 0
         and len(release.table(20)) == 20

@@ -112,24 +112,6 @@ def expected_errors(
     return errors
 
 
-def aggregate(
-    table: PrivateTable,
-    members: np.ndarray,
-    groups: tuple[Group, ...],
-    contract: Contract,
-    *,
-    epsilon: float,
-    options: AggregateOptions,
-    stream: Stream,
-) -> ReleasedGroups:
-    """Equations (1) to (3): one released group per public key, empty ones included; `members` is
-    each row's position in `groups`, or -1.
-    """
-    rows = np.flatnonzero(members >= 0)
-    sums = exact_sums(table, rows, members[rows], groups, contract, options=options)
-    return noised(sums, groups, contract, epsilon=epsilon, options=options, stream=stream)
-
-
 def exact_sums(
     table: PrivateTable,
     rows: np.ndarray,
@@ -148,6 +130,10 @@ def exact_sums(
         if name in contract.numbers
     }
     return group_sums(table, rows, members, len(groups), contract, grids)
+
+
+_Shares = Sequence[Fraction | None]
+"""Of every group, what each of its columns is paid."""
 
 
 def noised(
@@ -173,10 +159,40 @@ def noised(
             {name: array for name, array in sums.arrays.items() if not name.startswith("known ")}
             | {"rows": rows}
         )
-    columns = {
-        name: _column(sums, name, groups, shares, contract, options, stream)
-        for name in contract.features
-    }
+
+    def column(name: str) -> list[float | str]:
+        """Equations (2) and (3), or what is known."""
+        known = [known_value(name, group, contract) for group in groups]
+        found: dict[int, float | str] = {}
+        if name in contract.listed:
+            categories = contract.listed[name].categories
+            ways = [
+                open_codes(name, group, contract) if value is None else None
+                for value, group in zip(known, groups, strict=True)
+            ]
+            modes = _modes(sums.arrays[f"count {name}"], ways, shares, stream)
+            found = {i: categories[mode] for i, mode in modes.items()}
+        else:
+            grids = [_open_grid(name, group, contract, options) for group in groups]
+            # over rows that are noisy already where the count is shared
+            averages = (
+                noisy_mean.means_over
+                if options.allocation == "shared-count"
+                else noisy_mean.noised_means
+            )
+            for (grid, share), places in _alike(grids, shares).items():
+                totals, counts = (
+                    [sums.total(name, i) for i in places],
+                    [sums.valued(name, i) for i in places],
+                )
+                found |= zip(
+                    places,
+                    averages(totals, counts, grid, epsilon=share, stream=stream),
+                    strict=True,
+                )
+        return [found[i] if value is None else value for i, value in enumerate(known)]
+
+    columns = {name: column(name) for name in contract.features}
     every_label = tuple(range(contract.target.count))
     labels = _modes(
         sums.arrays["labels"],
@@ -191,49 +207,6 @@ def noised(
             ReleasedGroup(group.key, values, labels[i] if group.label is None else group.label)
         )
     return ReleasedGroups(tuple(released))
-
-
-_Shares = Sequence[Fraction | None]
-"""Of every group, what each of its columns is paid."""
-
-
-def _column(
-    sums: GroupSums,
-    name: str,
-    groups: Sequence[Group],
-    shares: _Shares,
-    contract: Contract,
-    options: AggregateOptions,
-    stream: Stream,
-) -> list[float | str]:
-    """Equations (2) and (3), or what is known."""
-    known = [known_value(name, group, contract) for group in groups]
-    found: dict[int, float | str] = {}
-    if name in contract.listed:
-        categories = contract.listed[name].categories
-        ways = [
-            open_codes(name, group, contract) if value is None else None
-            for value, group in zip(known, groups, strict=True)
-        ]
-        modes = _modes(sums.arrays[f"count {name}"], ways, shares, stream)
-        found = {i: categories[mode] for i, mode in modes.items()}
-    else:
-        grids = [_open_grid(name, group, contract, options) for group in groups]
-        # over rows that are noisy already where the count is shared
-        averages = (
-            noisy_mean.means_over
-            if options.allocation == "shared-count"
-            else noisy_mean.noised_means
-        )
-        for (grid, share), places in _alike(grids, shares).items():
-            totals, counts = (
-                [sums.total(name, i) for i in places],
-                [sums.valued(name, i) for i in places],
-            )
-            found |= zip(
-                places, averages(totals, counts, grid, epsilon=share, stream=stream), strict=True
-            )
-    return [found[i] if value is None else value for i, value in enumerate(known)]
 
 
 def _modes(

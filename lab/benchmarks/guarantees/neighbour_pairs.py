@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract, load_contract
-from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.aggregate import AggregateOptions
 from dpicl.data.central.groups import assign, partition
 from dpicl.data.reading.split import contributing_rows
 from dpicl.ground.randomness import Draws, Stream
@@ -47,6 +47,7 @@ from lab.benchmarks.guarantees.neighbour_inputs import (
     numbers,
     table,
 )
+from lab.in_memory import averages
 
 PAIRS = sized(10_000, 50)
 EPSILONS = (Fraction(1), Fraction(1, 10), Fraction(7, 3), Fraction(0.15))
@@ -145,7 +146,7 @@ def group_by(rng: np.random.Generator, which: tuple[Contract, ...] = ()) -> Frac
     for positions in (pair.one, pair.other):
         rows = chosen(pool, positions)
         with noised() as sums:
-            aggregate(
+            averages(
                 rows,
                 assign(rows, contract, shots),
                 groups,

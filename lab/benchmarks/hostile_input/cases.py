@@ -15,7 +15,7 @@ from typing import Any
 
 from dpicl.contract import Contract, load_contract, parse_contract
 from dpicl.contract.load import contract_digest
-from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.aggregate import AggregateOptions
 from dpicl.data.central.groups import assign, partition
 from dpicl.data.prompts import central_demonstrations, central_queries, local_queries
 from dpicl.data.reading.checks import violations
@@ -30,6 +30,7 @@ from dpicl.ground.types import PrivateTable, QueryTable
 from dpicl.home.settings import Settings
 from dpicl.release.pipelines import load_pipelines, override, registry, units_of
 from dpicl.runs.run_folder import run_folder
+from lab.in_memory import averages
 from tests.library.examples import random_table
 
 CANARIES = ("zq7", "7319042")
@@ -145,7 +146,7 @@ def _contract(content: Any, folder: Path) -> None:
     table = random_table(contract, 4, 0)
     for shots in (shots for shots in contract.shots if shots <= 64):
         groups, members = partition(contract, shots), assign(PrivateTable(table), contract, shots)
-        released = aggregate(
+        released = averages(
             PrivateTable(table),
             members,
             groups,

@@ -37,6 +37,7 @@ from lab.benchmarks.series.counters import (
     ROWS,
     TABLES,
 )
+from lab.in_memory import averages
 
 SHOTS, SEEDS, MOST = 4, sized(30, 6), 3.3
 """Groups; draws of one release; and how many times its error the last night's may be."""
@@ -187,7 +188,7 @@ def _laplace(year: Year) -> Iterable[ReleasedGroups]:
     members = assign(year.table, contract, SHOTS)
     for seed in range(SEEDS):
         noise = stream(seed, "bench", "laplace", "")
-        yield aggregate.aggregate(
+        yield averages(
             year.table,
             members,
             groups,

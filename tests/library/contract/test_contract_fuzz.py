@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import load_contract, parse_contract
-from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.aggregate import AggregateOptions
 from dpicl.data.central.groups import assign, partition
 from dpicl.data.prompts import central_demonstrations, central_queries, local_queries
 from dpicl.data.reading.encode import encode_queries
 from dpicl.ground.errors import DeclarationError
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateTable, QueryTable
+from lab.in_memory import averages
 from tests.library.examples import one_sentence, random_table, tree
 
 Place = tuple[str | int, ...]
@@ -118,7 +119,7 @@ def _use(content: dict[str, Any]) -> None:
     for shots in contract.shots:
         if shots <= 64:
             groups, members = partition(contract, shots), assign(private, contract, shots)
-            released = aggregate(
+            released = averages(
                 private,
                 members,
                 groups,

@@ -32,6 +32,7 @@ from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
 from dpicl.quality.worth import noisy_releases
 from dpicl.release.horizon import entering_counts
+from lab.in_memory import averages
 from tests.direct import point
 from tests.library.examples import seeded
 from tests.library.series_contracts import NAME, series_contract, series_tree, visit
@@ -256,7 +257,7 @@ def test_windows_without_noise_are_the_averages_of_their_rows(shots: int, origin
             partition(contract, shots),
             aggregate.AggregateOptions("paid-columns", origin),
         )
-        truth = aggregate.aggregate(
+        truth = averages(
             own,
             assign(own, contract, shots),
             groups,

@@ -19,13 +19,14 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.pipeline import Unit
-from dpicl.data.central.aggregate import AggregateOptions, aggregate, guarantee
+from dpicl.data.central.aggregate import AggregateOptions, guarantee
 from dpicl.data.central.groups import assign, partition
 from dpicl.data.reading.encode import label_codes
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateTable, ReleasedGroups
 from dpicl.methods import Options, grid, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
+from lab.in_memory import averages
 from tests.library.examples import every_contract, random_table, small_contract
 
 CONTRACT = small_contract()
@@ -49,7 +50,7 @@ def _release(
 ) -> ReleasedGroups:
     groups = partition(contract, shots)
     members = assign(table, contract, shots)
-    return aggregate(
+    return averages(
         table,
         members,
         groups,
@@ -230,7 +231,7 @@ def test_rows_left_out_of_the_sample_are_in_no_group() -> None:
     table, members = _table(50), np.full(50, -1)
     members[7] = 0
     groups = partition(CONTRACT, 1)
-    released = aggregate(
+    released = averages(
         table,
         members,
         groups,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.columns import CategoryColumn
-from dpicl.data.central.aggregate import AggregateOptions, aggregate, exact_sums, guarantee
+from dpicl.data.central.aggregate import AggregateOptions, exact_sums, guarantee
 from dpicl.data.central.exact_counts import ExactCounts, check_counts, row_bins, row_encoding
 from dpicl.data.central.graphical_model import NoisyMarginal, graphical_model
 from dpicl.data.central.groups import GroupSums, assign, partition
@@ -26,6 +26,7 @@ from dpicl.ground.types import PrivateCodes, PrivateTable, ReleasedGroups
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.noisy_steps import PureBudget
+from lab.in_memory import averages
 from tests.library.examples import random_table
 from tests.library.kinds import LABELS, every_kind, kind_contract, kind_tree
 
@@ -60,7 +61,7 @@ def release(
     options: AggregateOptions = OPTIONS[0],
 ) -> ReleasedGroups:
     groups, members = partition(contract, shots), assign(table, contract, shots)
-    return aggregate(
+    return averages(
         table,
         members,
         groups,
