@@ -34,6 +34,8 @@ from dpicl.ground.records import BYTE_ORDER_MARK, most_bytes, read_csv, read_par
 JSON_LINES = (".jsonl", ".jsonl.gz")
 JSON_LISTS, TAGGED = (".json", ".json.gz"), (".tagged", ".tagged.gz")
 SUFFIXES = (*JSON_LINES, ".csv", ".csv.gz", ".parquet", *JSON_LISTS, *TAGGED)
+_ESCAPED, _HALF = "surrogateescape", re.compile("[\udc80-\udcff]")
+"""How bytes that are not UTF-8 are read, and as what."""
 Fields = dict[str, list[Any]]
 """Field -> its value in every record, None where it has none: any JSON value, or text."""
 
@@ -146,9 +148,10 @@ def _json(text: str) -> Any:
 
 
 def _json_list(data: bytes, where: str, *, leave_out: bool) -> list[dict[str, Any]]:
-    members = _json(utf8(data, where).removeprefix("\ufeff"))
+    text = data.decode(errors=_ESCAPED) if leave_out else utf8(data, where)
+    members = _json(text.removeprefix("\ufeff"))
     records = (
-        [record for record in members if isinstance(record, dict)]
+        [record for record in members if isinstance(record, dict) and _is_utf8(record)]
         if isinstance(members, list)
         else None
     )
@@ -158,6 +161,11 @@ def _json_list(data: bytes, where: str, *, leave_out: bool) -> list[dict[str, An
         )
     tell_left_out(where, left_out=len(members) - len(records))
     return records
+
+
+def _is_utf8(record: dict[str, Any]) -> bool:
+    """Whether none of its bytes, or letters, is half of one."""
+    return not _HALF.search(json.dumps(record, ensure_ascii=False))
 
 
 def _as_text(value: Any) -> Any:

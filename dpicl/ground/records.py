@@ -146,15 +146,41 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
                     "holds more than a file of its size should; expected less",
                     detail=f"more than {most}",
                 )
-            batch.validate(full=True)
             batches.append(batch)
-        return (
+        return _sound(
             pa.Table.from_batches(batches)
             if batches
             else file.schema_arrow.empty_table().select(names)
         )
     except (pa.ArrowException, OSError, ValueError, MemoryError):
         raise DataError(where, "is not a complete Parquet file") from None
+
+
+def _sound(table: pa.Table) -> pa.Table:
+    """A table whose every value is valid; where a text is not UTF-8, which is its own row's fault,
+    columns of texts are of bytes.
+
+    Raises:
+        ArrowInvalid: it is damaged otherwise.
+    """
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid:
+        table = pa.table([_as_bytes(column) for column in table.columns], table.column_names)
+        table.validate(full=True)
+    return table
+
+
+def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type):
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.binary()))
+            for chunk in column.chunks
+        ]
+        return pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.binary()))
+    if pa.types.is_large_string(column.type):
+        return column.cast(pa.large_binary())
+    return column.cast(pa.binary()) if pa.types.is_string(column.type) else column
 
 
 def open_parquet(source: Any) -> pa_parquet.ParquetFile:
@@ -379,7 +405,7 @@ def read_rows(
         with _opened(path, where) as (source, state):
             _same(state, footer, where)
             table = _rows(open_parquet(source), footer, names, start, stop, where)
-            table.validate(full=True)
+            table = _sound(table)
         if isinstance(path, Stored):  # its ranges were requested one by one, by name
             with _opened(path, where) as (_, state):
                 _same(state, footer, where)

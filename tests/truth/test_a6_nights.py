@@ -231,9 +231,12 @@ def test_lines_of_csv_too() -> None:
     assert parse_texts(content, nightly(), "x.csv").num_rows == 3
 
 
-@pytest.mark.parametrize("odd", [3, None, [1], "a text", {"class": "ugly"}])
+@pytest.mark.parametrize(
+    "odd", [3, None, [1], "a text", {"class": "ugly"}, {**ONE, "body": "caf\udce9"}]
+)
 def test_and_members_of_a_list(odd: Any) -> None:
-    content = json.dumps([*records(2), odd, records(3)[2]]).encode()
+    members = [*records(2), odd, records(3)[2]]
+    content = json.dumps(members, ensure_ascii=False).encode(errors="surrogateescape")
     assert parse_texts(content, nightly(), "x.json").equals(
         parse_texts(lines(records(3)), text_contract(), "x.jsonl")
     )
@@ -241,15 +244,17 @@ def test_and_members_of_a_list(odd: Any) -> None:
         parse_texts(content, text_contract(), "x.json")
 
 
+@pytest.mark.parametrize("kind", [pa.binary(), pa.string()], ids=str)
 @pytest.mark.parametrize("column", ["class", "body"])
-def test_and_bytes_of_no_text_in_parquet(column: str) -> None:
+def test_and_bytes_of_no_text_in_parquet(column: str, kind: pa.DataType) -> None:
     rows = [*records(3), {**ONE, column: "\udcff"}]
     names, file = ("class", "head", "body"), io.BytesIO()
     table = {
         name: pa.array([row[name].encode(errors="surrogateescape") for row in rows], pa.binary())
         for name in names
     }
-    pq.write_table(pa.table(table), file)
+    stored = [pa.Array.from_buffers(kind, 4, column.buffers()) for column in table.values()]
+    pq.write_table(pa.table(stored, names), file)
     assert parse_texts(file.getvalue(), nightly(), "x.parquet").equals(
         parse_texts(lines(records(3)), text_contract(), "x.jsonl")
     )

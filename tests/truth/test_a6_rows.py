@@ -18,6 +18,7 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -492,6 +493,30 @@ def test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault(
     with pytest.raises(DataError) as refused:
         typed_table(as_arrow(rows), once, "rows")
     assert refused.value.column == column and refused.value.details().endswith("(1 value)")
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("source", [{"file": "1.parquet"}, {"folder": "nights"}], ids=str)
+@pytest.mark.parametrize("column", ["when", "city", "bought"])
+def test_a_text_of_parquet_that_is_no_utf_8_is_its_rows_own_fault(
+    tmp_path: Path, kind: pa.DataType, source: dict[str, str], column: str
+) -> None:
+    """Such a text as Arrow itself would not make, in the second of three rows."""
+    good = as_table([GOOD] * 3)
+    words = [str(good[column][0]).encode(), b"\xff", str(good[column][0]).encode()]
+    stored = pa.array(words, pa.large_binary() if kind == pa.large_string() else pa.binary())
+    broken = pa.Array.from_buffers(kind, 3, stored.buffers())
+    (tmp_path / "nights").mkdir()
+    for place in (tmp_path / "1.parquet", tmp_path / "nights" / "1.parquet"):
+        pq.write_table(good.set_column(good.column_names.index(column), column, broken), place)
+
+    def read(**changes: Any) -> pa.Table:
+        said = contract(source={"file": None, **source}, **changes)
+        return load_source(said, data_folder=tmp_path, cache_folder=tmp_path / "cache")
+
+    assert read(releases={"every": "day"}).num_rows == (3 if column in NULLABLE else 2)
+    with pytest.raises(DataError, match="holds neither numbers nor text"):
+        read()
 
 
 @pytest.mark.parametrize("suffix", ["binary", "large_binary", "dictionary"])

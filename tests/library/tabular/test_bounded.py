@@ -93,7 +93,7 @@ def test_text_that_is_no_utf8_inside_parquet_is_refused(tmp_path: Path) -> None:
         3,
         [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0\6\0\0\0"), pa.py_buffer(b"\xff\xfe" * 3)],
     )
-    assert "is not a complete Parquet file" in refusal(parquet(tmp_path, colour=broken))
+    assert "neither numbers nor text" in refusal(parquet(tmp_path, colour=broken))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
