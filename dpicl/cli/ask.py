@@ -41,6 +41,7 @@ from dpicl.home.settings import Settings
 from dpicl.methods import tabular_answers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.tabular_answers import constant, constant_sentence, masses
 from dpicl.models.asking import AskedBy
 from dpicl.models.opening import open_scorer
 from dpicl.models.requests import Tallying, prompt
@@ -56,7 +57,6 @@ from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
 from dpicl.release.releases import check_quotes
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.texts import TEXTUAL
-from dpicl.report.cells import constant, constant_sentence, masses
 
 
 class _NoPandas(MetaPathFinder):

@@ -13,6 +13,7 @@ logarithms would let one sure draw outvote all others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -140,3 +141,34 @@ def mean_of_draws(tables: Sequence[np.ndarray]) -> np.ndarray:
 def _measured(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
     """What is measured: the scores, of further draws only their means."""
     return {cell: table for cell, table in scores.items() if cell.draw is None} | averaged(scores)
+
+
+LEAST_QUERIES, SHARE = 10, 0.95
+"""Answers are constant where at least this share of at least so many queries gets one label, which
+is right for a smaller share of them.
+"""
+
+
+def constant(given: Counter[str], truth: Counter[str] | None = None) -> str | None:
+    """The label that is the answer to all, or nearly all, queries; None where there is none, or
+    where it is right as often.
+    """
+    count = given.total()
+    label, often = given.most_common(1)[0] if given else ("", 0)
+    is_right = truth is not None and truth[label] >= SHARE * count
+    return label if count >= LEAST_QUERIES and often >= SHARE * count and not is_right else None
+
+
+def constant_sentence(given: Counter[str], label: str) -> str:
+    """In plain words."""
+    return (
+        f"the model answers ‘{label}’ to {given[label]:,} of {given.total():,} queries, whatever "
+        f"it is asked"
+    )
+
+
+def masses(scores: np.ndarray) -> np.ndarray:
+    """The probability of all labels together, of shape (prompts,), from log-probabilities of shape
+    (prompts, labels); at most 1 but for rounding.
+    """
+    return np.asarray(np.exp(scores).sum(axis=1))

@@ -18,7 +18,7 @@ import pandas as pd
 from dpicl.contract.pipeline import asked_by
 from dpicl.ground.errors import ParameterError, RunError
 from dpicl.methods.base import ZERO_SHOT
-from dpicl.methods.tabular_answers import AVERAGED
+from dpicl.methods.tabular_answers import AVERAGED, constant, constant_sentence
 from dpicl.release.table_files import read_table
 from dpicl.report import words
 from dpicl.report.blocks import (
@@ -36,8 +36,6 @@ from dpicl.report.cells import (
     Cells,
     LabelCounts,
     QueryAnswer,
-    constant,
-    constant_sentence,
     place_of,
     predictions,
     unit_of,

@@ -28,7 +28,7 @@ import pyarrow as pa
 from dpicl.contract.pipeline import BY, asked_by, parts_of
 from dpicl.ground.errors import RunError
 from dpicl.methods.base import ZERO_SHOT
-from dpicl.methods.tabular_answers import AVERAGED
+from dpicl.methods.tabular_answers import AVERAGED, masses
 from dpicl.release.table_files import read_table
 from dpicl.runs.artefacts import LOG_PROBABILITY, PREDICTIONS, PROMPTS, stored_prompts
 
@@ -354,12 +354,6 @@ def _first(unit: Predictions) -> FirstAnswers | None:
     return FirstAnswers(unit_of(unit.unit)[0], epsilon, int(shots), before, queries)
 
 
-LEAST_QUERIES, SHARE = 10, 0.95
-"""Answers are constant where at least this share of at least so many queries gets one label, which
-is right for a smaller share of them.
-"""
-
-
 @dataclass(frozen=True)
 class LabelCounts:
     """The answers of one cell of one unit: how many there are of each label, of how many each is
@@ -374,31 +368,6 @@ class LabelCounts:
     given: Counter[str]
     truth: Counter[str]
     mass: float
-
-
-def constant(given: Counter[str], truth: Counter[str] | None = None) -> str | None:
-    """The label that is the answer to all, or nearly all, queries; None where there is none, or
-    where it is right as often.
-    """
-    count = given.total()
-    label, often = given.most_common(1)[0] if given else ("", 0)
-    is_right = truth is not None and truth[label] >= SHARE * count
-    return label if count >= LEAST_QUERIES and often >= SHARE * count and not is_right else None
-
-
-def constant_sentence(given: Counter[str], label: str) -> str:
-    """In plain words."""
-    return (
-        f"the model answers ‘{label}’ to {given[label]:,} of {given.total():,} queries, whatever "
-        f"it is asked"
-    )
-
-
-def masses(scores: np.ndarray) -> np.ndarray:
-    """(1) of log-probabilities of shape (prompts, labels): shape (prompts,); at most 1 but for
-    rounding.
-    """
-    return np.asarray(np.exp(scores).sum(axis=1))
 
 
 def read_labelled(

@@ -18,6 +18,7 @@ from dpicl.cli.ask import read_demonstrations
 from dpicl.contract import parse_contract
 from dpicl.data.prompts import central_queries
 from dpicl.data.reading.queries import read_unlabelled
+from dpicl.methods.tabular_answers import constant
 from dpicl.models.kinds import kind_named
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
@@ -26,7 +27,7 @@ from dpicl.models.requests import CONTINUATIONS, prompt
 from dpicl.release.readers import public_corpus
 from dpicl.release.table_files import read_table
 from dpicl.report.answers import constant_sentences
-from dpicl.report.cells import LabelCounts, constant
+from dpicl.report.cells import LabelCounts
 from dpicl.report.load import load_run
 from dpicl.report.opening import overview, story
 from tests.cli.conftest import Cli
