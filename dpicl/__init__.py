@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpicl.contract import load_contract
-    from dpicl.contract.declared import Query
     from dpicl.methods import METHODS
     from dpicl.release import Release
+    from dpicl.release.door import Query
     from dpicl.session import Session, protect
 
 __version__ = "0.1.0"
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
     if name == "METHODS":
         from dpicl import methods as place
     elif name == "Query":
-        from dpicl.contract import declared as place  # type: ignore[no-redef]
+        from dpicl.release import door as place  # type: ignore[no-redef]
     elif name == "Release":
         from dpicl import release as place  # type: ignore[no-redef]
     elif name == "load_contract":

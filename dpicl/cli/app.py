@@ -275,7 +275,7 @@ def main() -> None:
             sys.exit(2)
         _refuse(text)
     except DpiclError as error:
-        _refuse(error.details())
+        _refuse(error.told())
     except OSError as error:
         name = Path(str(error.filename)).name if error.filename else ""
         _refuse(f"{name}: {error.strerror}" if name else error.strerror or type(error).__name__)

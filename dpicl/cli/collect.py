@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from dpicl.cli.options import AsJson, ContractName
 from dpicl.cli.terminal import counted, errors, note, say, say_json, stoppable
-from dpicl.contract.periods import read_period
 from dpicl.ground.errors import DpiclError, ParameterError
-from dpicl.ground.types import Estimator
 from dpicl.home.settings import Settings
+
+if TYPE_CHECKING:
+    from dpicl.ground.types import Estimator
 
 _AS_AT_CLIENTS = "As the clients were told."
 _Reports = Annotated[
@@ -113,6 +114,7 @@ def collect(
     wallet paid.
     """
     from dpicl.cli.ask import without_pandas
+    from dpicl.contract.periods import read_period
     from dpicl.methods.collection import Collection
     from dpicl.release.collected import collect as collected
     from dpicl.release.collected import count_collection

@@ -38,9 +38,10 @@ from dpicl.ground.files import PRIVATE_MODE, PUBLIC_MODE, write_text
 from dpicl.ground.records import read_bytes, read_parquet
 from dpicl.ground.yaml_file import typed_value, validate
 from dpicl.home.settings import Settings
-from dpicl.methods import DEFAULTS, Options, unit_of
+from dpicl.methods import DEFAULTS, Options, tabular, unit_of
+from dpicl.methods.grid import points
 from dpicl.quality import Quality
-from dpicl.quality.worth import noisy_releases
+from dpicl.quality.worth import ReleasePoint, noisy_releases
 
 _EPSILONS = (1, 2, 3, 5, 10)
 
@@ -131,8 +132,10 @@ def _first_epsilon(draft: Draft) -> float:
 
 def _noise(contract: Contract, epsilon: float) -> list[Quality]:
     """The release that is made where no method is named, if noise is a notable part of it."""
-    unit = unit_of(DEFAULTS["central"], contract.name, 0, (epsilon,), (1,), (), False, Options())
-    return list(noisy_releases(contract, unit))
+    method = tabular(DEFAULTS["central"])
+    unit = unit_of(method.name, contract.name, 0, (epsilon,), (1,), (), False, Options())
+    asked = points(method, unit).values()
+    return list(noisy_releases(ReleasePoint(contract, method, point) for point in asked))
 
 
 def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:

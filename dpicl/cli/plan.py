@@ -166,7 +166,7 @@ def print_forecasts(*, as_json: bool) -> None:
             *(line.sentence for line in series),
             *unknown,
         )
-    say(*(f"dpicl: {error.details()}" for error in refused[1:]), to=errors)
+    say(*(f"dpicl: {error.told()}" for error in refused[1:]), to=errors)
     if refused:
         raise refused[0]
 

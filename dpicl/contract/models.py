@@ -171,8 +171,11 @@ class Contract(Declared):
     @cached_property
     def attributes(self) -> tuple[Attribute, ...]:
         """The attributes that clients report: as stated, else derived."""
+        renamed = f"{LABEL}_"
+        while renamed in self.columns:
+            renamed += "_"
         return self.local or tuple(
-            self.columns[name].attribute(name, name if name != LABEL else f"{name}_")
+            self.columns[name].attribute(name, name if name != LABEL else renamed)
             for name in self.features
         )
 

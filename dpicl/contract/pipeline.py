@@ -167,8 +167,8 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """Folder name below `units/`; `parts_of` reads it."""
-        return f"{self.method}__{self.dataset}__seed{self.seed}"
+        """Folder name below `units/`."""
+        return unit_key(self.method, self.dataset, self.seed)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -191,6 +191,11 @@ class Unit:
         if not isinstance(found, kind):
             raise PrivacyError(f"method {self.method!r}: has no choices of type {kind.__name__}")
         return found
+
+
+def unit_key(method: str, dataset: str, seed: int) -> str:
+    """What everything of a method on a data set with a seed is called; `parts_of` reads it."""
+    return f"{method}__{dataset}__seed{seed}"
 
 
 def parts_of(key: str) -> tuple[str, str, int] | None:

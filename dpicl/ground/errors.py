@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from dpicl.ground.installed import extra_of
-from dpicl.ground.printable import printable
+from dpicl.ground.printable import is_read_by_holder, printable
 
 _SHOWN_CHARACTERS = 300
 _DETAILS: WeakKeyDictionary[BaseException, str] = WeakKeyDictionary()
@@ -42,6 +42,10 @@ class DpiclError(Exception):
         `str` never has.
         """
         return _DETAILS.get(self) or str(self)
+
+    def told(self) -> str:
+        """The sentence for standard error: with details where the holder of the rows reads it."""
+        return self.details() if is_read_by_holder() else str(self)
 
     def with_details(self, sentence: str) -> Self:
         """The error, with this for `details`."""

@@ -79,9 +79,16 @@ def unfiltered(stream: Any) -> Any:
     return stream.unfiltered if isinstance(stream, _Filtered) else stream
 
 
+def is_read_by_holder() -> bool:
+    """Whether a person at a terminal reads standard error: in a file, a log or a mail it would be
+    stored.
+    """
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def tell_holder(sentence: str) -> bool:
     """Print a private fact to a person at a terminal; whether there is one."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not is_read_by_holder():
         return False
     sys.stderr.write(f"note: {sentence}\n")
     return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from dpicl.methods.baselines import FITTED
 from dpicl.methods.evaluation import Metrics, Result
 from dpicl.methods.tabular_answers import averaged_cell
 from dpicl.methods.tabular_method import TabularMethod
+
+Key = TypeVar("Key")
 
 
 def points(method: Method, unit: Unit) -> dict[Cell, Point[Any]]:
@@ -83,29 +85,29 @@ def prepare(
     method: TabularMethod[Any],
     train: PrivateTable,
     contract: Contract,
-    asked: Mapping[Cell, Point[Any]],
+    asked: Mapping[Key, Point[Any]],
     draws: Draws,
-) -> dict[Cell, np.ndarray]:
+) -> dict[Key, np.ndarray]:
     """Private marks of rows for these releases; none of a method that marks none."""
     if method.prepare_stage is None:
         return {}
     shared = train.sharing()
-    return {cell: method.prepare(shared, contract, point, draws) for cell, point in asked.items()}
+    return {key: method.prepare(shared, contract, point, draws) for key, point in asked.items()}
 
 
 def draw(
     method: TabularMethod[Any],
     train: PrivateTable,
     contract: Contract,
-    asked: Mapping[Cell, Point[Any]],
+    asked: Mapping[Key, Point[Any]],
     draws: Draws,
-    marks: Mapping[Cell, np.ndarray],
-) -> dict[Cell, Any]:
+    marks: Mapping[Key, np.ndarray],
+) -> dict[Key, Any]:
     """These releases, which are charged; what they share is made once."""
     shared = train.sharing()
     return {
-        cell: method.draw(shared, contract, point, draws, marks.get(cell))
-        for cell, point in asked.items()
+        key: method.draw(shared, contract, point, draws, marks.get(key))
+        for key, point in asked.items()
     }
 
 

@@ -23,16 +23,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Point, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.ground.errors import ParameterError, PrivacyError
-from dpicl.methods import METHODS
-from dpicl.methods.grid import points
 from dpicl.methods.tabular_method import TabularMethod
 
 if TYPE_CHECKING:
@@ -354,24 +352,23 @@ def quality_by_noise(point: ReleasePoint, rows: int | None = None) -> Quality:
     return Quality(point, stated, noise=point.noise(stated))
 
 
-def noisy_releases(contract: Contract, unit: Unit, rows: int | None = None) -> Iterator[Quality]:
-    """The releases of a unit that are notably noisy at this number of rows, or the one that the
-    contract states; none if it states none.
+def noisy_releases(asked: Iterable[ReleasePoint], rows: int | None = None) -> Iterator[Quality]:
+    """Those that are notably noisy at this number of rows, or the one that the contract states;
+    none if it states none.
 
     Raises:
         DpiclError: a release has no price.
     """
-    method = METHODS[unit.method]
-    if isinstance(method, TabularMethod) and (rows or contract.population):
-        for asked in points(method, unit).values():
-            method.cost(contract, asked)
-            quality = quality_by_noise(ReleasePoint(contract, method, asked), rows)
+    for point in asked:
+        if rows or point.contract.population:
+            point.method.cost(*point.place)
+            quality = quality_by_noise(point, rows)
             if quality.noise_share >= NOTABLE:
                 yield quality
 
 
-def check_noise(contract: Contract, unit: Unit, *, anyway: bool) -> None:
-    """Refuse a unit with a hopeless release, and log a warning of a notably noisy one.
+def check_noise(asked: Iterable[ReleasePoint], *, anyway: bool) -> None:
+    """Refuse a hopeless release among these, and log a warning of the noisiest.
 
     Args:
         anyway: pass it all the same.
@@ -379,9 +376,7 @@ def check_noise(contract: Contract, unit: Unit, *, anyway: bool) -> None:
     Raises:
         PrivacyError: what would be released, and what to do instead.
     """
-    worst = max(
-        noisy_releases(contract, unit), key=lambda quality: quality.noise_share, default=None
-    )
+    worst = max(noisy_releases(asked), key=lambda quality: quality.noise_share, default=None)
     if worst is not None and worst.is_hopeless and not anyway:
         raise PrivacyError(f"{worst.warning}; `--anyway` (`anyway=True`) releases it all the same")
     if worst is not None:

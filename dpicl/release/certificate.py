@@ -5,7 +5,7 @@ Here stands what it says, as frozen types, its one form as JSON, and the page th
 `certificate_issue` makes it of a published release, `certificate_files` signs it and writes a file
 with it.
 
-    certificate = certify(contract, unit, settings)                      # of a release that is
+    certificate = certify(contract, method, point, settings)             # of a release that is
     published
     write_certified(Path("rows.csv"), writer, certificate, settings)     # rows.csv and
     rows.csv.certificate.json

@@ -29,20 +29,19 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Point, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.contract.text import TextContract
 from dpicl.data.reading.stability import steps_before
-from dpicl.ground.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
+from dpicl.ground.errors import CertificateError, LedgerError, LedgerRefusedError
 from dpicl.ground.files import PRIVATE_MODE, publish
 from dpicl.home import accounts
 from dpicl.home.accounts import ledger_key, open_ledger
 from dpicl.home.settings import Settings
-from dpicl.ledger import ReleaseCharge as Release
+from dpicl.ledger import ReleaseCharge
 from dpicl.ledger.chain import true_content
 from dpicl.ledger.keys import plain
 from dpicl.methods import METHODS
 from dpicl.methods.base import Method, head_of_method
-from dpicl.methods.grid import points
 from dpicl.release import certificate
 from dpicl.release.certificate import (
     Accounting,
@@ -53,57 +52,55 @@ from dpicl.release.certificate import (
     rounded,
 )
 from dpicl.release.certificate_files import check_signature, public_key, signed
-from dpicl.release.names import ReleaseFacts, parts_of
-from dpicl.release.releases import is_part, named_releases
+from dpicl.release.names import ReleaseFacts, account_of
+from dpicl.release.releases import check_ledger, named_releases
 
 _PACKAGES = ("numpy", "pyarrow", "scipy", "cryptography")
 
 
 def certify(
     contract: Declared,
-    unit: Unit,
+    method: str,
+    point: Point[Any],
     settings: Settings,
     facts: ReleaseFacts = ReleaseFacts(),  # noqa: B008 - frozen
-    *,
-    cell: Cell | None = None,
 ) -> Certificate:
     """The certificate of a published release: issued once, and the same whenever it is asked for
     again.
 
-        certificate = certify(contract, unit, settings, ReleaseFacts(period))
+        certificate = certify(contract, method, point, settings, ReleaseFacts(period))
         certificate.to_json(), certificate.to_page(), certificate.accounting.spent_after
 
     Args:
-        cell: which of the unit's releases, of `method.releases`; may be left out where there is
-            one.
+        point: what the release was asked for.
         facts: what else names the release.
 
     Raises:
-        ParameterError: the unit makes several releases, or none of this cell.
         LedgerError: nothing is published for this release.
         LedgerRefusedError: its receipt is no record of this installation's ledger.
     """
     with open_ledger(settings) as ledger:
-        named = named_releases(ledger, contract, unit, settings, facts, opens=False)
-        if cell is None and len(named) == 1:
-            (cell,) = named
-        if cell not in named:
-            raise ParameterError(
-                "cell",
-                getattr(cell, "key", None),
-                f"one of {', '.join(known.key for known in named)}",
+        check_ledger(contract, settings)
+        account = ledger.find_account(
+            account_of(contract, method),
+            accounts.addresses_of(contract, settings),
+            named=contract.account is not None,
+        )
+        if account is None:
+            raise LedgerError(
+                f"{contract.name}: no account is open for its rows; expected a release of them "
+                f"first"
             )
-        release = part = named[cell]
-        if is_part(contract, unit):  # its horizon is charged, and it is what was written
-            part = parts_of(ledger_key(settings), named, contract, facts.period)[cell]
+        (named,) = named_releases(account, contract, method, [point], settings, facts).values()
+        release, part = named.paying, named.charge
         artefact = ledger.published(part.release_id)
         if artefact is None:
             raise LedgerError(
-                f"{unit.key}: {cell.key}: nothing is published for this release; expected it "
-                f"before its certificate"
+                f"{contract.name}: {method}, {point.key}: nothing is published for this release; "
+                f"expected it before its certificate"
             )
-        for named_release in {release.release_id: release, part.release_id: part}.values():
-            accounts.write_receipt(ledger, named_release, settings)
+        for charge in {release.release_id: release, part.release_id: part}.values():
+            accounts.write_receipt(ledger, charge, settings)
     path = accounts.artefact_of(settings, part).with_name(part.release_id + accounts.CERTIFICATE)
     if path.exists():
         try:
@@ -113,11 +110,10 @@ def certify(
                 return issued
         except CertificateError:  # of another key, or damaged: it is issued anew
             path.unlink(missing_ok=True)
-    point = points(METHODS[unit.method], unit)[cell]
     made = signed(
         _statement(
             contract,
-            METHODS[unit.method],
+            METHODS[method],
             point,
             _Charged(release, part, facts.period, artefact),
             settings,
@@ -132,8 +128,8 @@ def certify(
 class _Charged:
     """What was charged, and what of it is published for a period: of a horizon a part."""
 
-    release: Release
-    part: Release
+    release: ReleaseCharge
+    part: ReleaseCharge
     period: str
     artefact_sha256: str
 
@@ -206,7 +202,9 @@ def _statement(
     )
 
 
-def _records(release: Release, settings: Settings) -> tuple[tuple[Record, ...], dict[str, Any]]:
+def _records(
+    release: ReleaseCharge, settings: Settings
+) -> tuple[tuple[Record, ...], dict[str, Any]]:
     """The records of a release's receipt, and the content of the one that charged it.
     Raises LedgerRefusedError: one of them is no record of this installation's ledger, or none
     charged the release.

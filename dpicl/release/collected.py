@@ -21,16 +21,15 @@ from typing import Any, BinaryIO, NoReturn
 
 from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.periods import ONCE
-from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.report_counts import Counts, Received, count_open
 from dpicl.data.reports import Checker
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import publish
 from dpicl.home.settings import Settings
-from dpicl.methods import Options, unit_of
+from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.collection import Collection
+from dpicl.methods.grid import points
 from dpicl.methods.ldp_tabicl import LdpTabicl
-from dpicl.methods.options import LdpOptions
 from dpicl.methods.row_method import SHOWN
 from dpicl.release.names import ReleaseFacts
 from dpicl.release.one_release import PublishedRelease
@@ -111,29 +110,21 @@ def collect(
         shots: how many demonstrations are made where no number is given.
     """
     counts = counts.closed()
+    options = Options.model_validate(
+        {LdpTabicl.name: {**collection.variant.model_dump(), "shot_selection": SHOWN}}
+    )
+    grid = (collection.epsilon,), (shots,), ()
+    unit = unit_of(LdpTabicl.name, collection.contract.name, 0, *grid, False, options)
+    (point,) = points(tabular(LdpTabicl.name), unit).values()
     published = PublishedRelease(
         collection.contract,
-        _unit(collection, shots),
-        Cell("reports", collection.epsilon),
+        LdpTabicl.name,
+        options,
+        shots,
+        point,
         counts.tally,
         (),
         settings,
         ReleaseFacts(counts.checker.period),
     )
     return CollectedRelease(published, collection, counts.received)
-
-
-def _unit(collection: Collection, shots: int) -> Unit:
-    options = LdpOptions.model_validate(
-        {**collection.variant.model_dump(), "shot_selection": SHOWN}
-    )
-    return unit_of(
-        LdpTabicl.name,
-        collection.contract.name,
-        0,
-        (collection.epsilon,),
-        (shots,),
-        (),
-        False,
-        Options.model_validate({LdpTabicl.name: options}),
-    )

@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.accounting.filters import Spent
-from dpicl.contract import Contract, TextContract
+from dpicl.contract import Contract, TextContract, declared
 from dpicl.contract.base import IN_FULL, as_written
-from dpicl.contract.declared import Query
 from dpicl.contract.load import parse_contract
 from dpicl.contract.periods import clock
 from dpicl.data.reading.files import SUFFIXES
@@ -33,7 +32,7 @@ from dpicl.data.reading.parse import check_columns
 from dpicl.data.reading.typed_columns import as_arrow, check_types, is_pandas
 from dpicl.ground.errors import DeclarationError, ParameterError
 from dpicl.ground.objects import SCHEME
-from dpicl.ground.yaml_file import read_yaml
+from dpicl.ground.yaml_file import read_yaml, validate
 from dpicl.home.accounts import addresses_of, one_ledger, open_ledger
 from dpicl.home.settings import Given, Settings
 from dpicl.ledger.budget import as_paid
@@ -57,6 +56,24 @@ _PLACES = (
 )
 _NO_CAP_YET = 1e12
 """In the place of a cap, until what a first release costs is known."""
+
+
+class Query(declared.Query):
+    """Rows from a database, for `protect` and `quote`.
+
+    Args:
+        url_env: name of the environment variable that holds the database's URL, in capitals.
+        sql: one statement that returns the contract's columns.
+
+    Raises:
+        DeclarationError: one of them breaks a rule.
+    """
+
+    def __init__(self, url_env: str, sql: str) -> None:
+        content = {"url_env": url_env, "sql": sql}
+        super().__init__(**validate(declared.Query, content, "Query").model_dump())
+
+
 Schema = Mapping[str, Any] | PathLike[str] | str | Contract
 
 
@@ -109,9 +126,8 @@ def given_rows(
         for key, value in (("account", named), ("population", population))
         if value is not None
     }
-    stem = Path(str(named or ("" if isinstance(rows, Query) else rows)).rstrip("/")).name.partition(
-        "."
-    )[0]
+    called = str(named or ("" if isinstance(rows, declared.Query) else rows))
+    stem = Path(called.rstrip("/")).name.partition(".")[0]
     name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:40]
     name = name if re.match("[a-z]", name) else "table"
     contract, has_cap = _contract(
@@ -184,8 +200,8 @@ def with_account(planned: PlannedRelease, settings: Settings) -> PlannedRelease:
             own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
     changed: dict[str, Any] = {"account": own}
     if not settings.given.has_cap:
-        account = account_of(contract, planned.unit.method)
-        cost = METHODS[planned.unit.method].cost(contract, planned.point)
+        account = account_of(contract, planned.method)
+        cost = METHODS[planned.method].cost(contract, planned.point)
         price = Spent.nothing().plus(as_paid(cost.charged, account))
         budget = contract.privacy.budget.model_copy(
             update={"epsilon": price.cost(account.delta_cap).epsilon}
@@ -241,7 +257,7 @@ def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], Any, Setting
     """The part of a source that says where rows are, those in memory (a frame of pandas, or of
     Arrow), and settings that lead to a file.
     """
-    if isinstance(rows, Query):
+    if isinstance(rows, declared.Query):
         return {"query": rows.model_dump()}, None, settings
     if not isinstance(rows, str | PathLike):
         return {"frame": True}, rows if is_pandas(rows) else as_arrow(rows), settings
@@ -314,17 +330,17 @@ def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | Pu
     planned = planned_table(request, settings)
     if settings.given is not None:
         planned = with_account(planned, settings)
-    if METHODS[planned.unit.method].is_series(planned.contract):
+    if METHODS[planned.method].is_series(planned.contract):
         from dpicl.release.horizon import window_of
 
         window_of(planned, until=request.period, window=request.window, now=clock())
     else:
-        check_window(planned.contract, planned.unit, request.window)
+        check_window(planned.contract, planned.method, request.window)
     return planned
 
 
 def _made(planned: PlannedRelease, request: ReleaseRequest, settings: Settings) -> PublishedRelease:
-    if planned.writer is None and METHODS[planned.unit.method].is_series(planned.contract):
+    if planned.writer is None and METHODS[planned.method].is_series(planned.contract):
         from dpicl.release.horizon import release_planned
 
         return release_planned(planned, settings, until=request.period, window=request.window)

@@ -49,7 +49,7 @@ from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock
-from dpicl.contract.pipeline import Cell, Point, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.data.reading.source import arrival_periods, has_arrivals
 from dpicl.data.reading.split import Entered, entering_rows
 from dpicl.ground.errors import LedgerRefusedError, ParameterError, PrivacyError, clean_errors
@@ -58,13 +58,11 @@ from dpicl.ground.types import PrivateTable
 from dpicl.home.accounts import ledger_key, one_ledger, open_ledger
 from dpicl.home.sealed import read_archive, write_archive
 from dpicl.home.settings import Settings
-from dpicl.ledger import Ledger
-from dpicl.ledger import ReleaseCharge as Release
+from dpicl.ledger import Ledger, ReleaseCharge
 from dpicl.ledger.keys import keyed_hash
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import SURE, Arrays, CountedHorizon, Exact
-from dpicl.methods.grid import points
 from dpicl.release.names import ReleaseFacts, part_of
 from dpicl.release.one_release import (
     PublishedRelease,
@@ -75,7 +73,7 @@ from dpicl.release.one_release import (
     release_once,
     sweep_private,
 )
-from dpicl.release.releases import UnitReleases, named_releases, spending_sentence
+from dpicl.release.releases import NamedRelease, named_releases, paying_account, spending_sentence
 from dpicl.release.request import PlannedRelease, check_window
 
 
@@ -109,43 +107,53 @@ class HorizonProgress:
 
 @dataclass(frozen=True)
 class Horizon:
-    """One horizon of a contract: its release in the ledger, and those of its periods, counted from
-    1.
-    """
+    """One horizon of a contract: its release, and those of its periods, counted from 1."""
 
     ledger: Ledger
-    contract: Contract
-    unit: Unit
-    cell: Cell
-    release: Release
-    settings: Settings
+    point: Point[Any]
+    named: NamedRelease
 
     @staticmethod
-    def all_of(ledger: Ledger, contract: Contract, unit: Unit, settings: Settings) -> list[Horizon]:
-        """Those of a unit, one for each of its releases, each charged by itself; opens their
-        account.
-        """
-        named = named_releases(ledger, contract, unit, settings, ReleaseFacts())
-        return [
-            Horizon(ledger, contract, unit, cell, release, settings)
-            for cell, release in named.items()
-        ]
+    def all_of(
+        ledger: Ledger,
+        contract: Contract,
+        method: str,
+        asked: Sequence[Point[Any]],
+        settings: Settings,
+    ) -> list[Horizon]:
+        """Those of these releases, each charged by itself; opens their account."""
+        account = paying_account(ledger, contract, method, settings)
+        named = named_releases(account, contract, method, asked, settings, ReleaseFacts())
+        return [Horizon(ledger, point, named[point.key]) for point in asked]
 
     @staticmethod
-    def of(ledger: Ledger, contract: Contract, unit: Unit, settings: Settings) -> Horizon:
-        """That of a unit that makes one release."""
-        (horizon,) = Horizon.all_of(ledger, contract, unit, settings)
+    def of(ledger: Ledger, planned: PlannedRelease, settings: Settings) -> Horizon:
+        """That of one release."""
+        contract = planned.contract
+        assert isinstance(contract, Contract)
+        (horizon,) = Horizon.all_of(ledger, contract, planned.method, [planned.point], settings)
         return horizon
+
+    @property
+    def contract(self) -> Contract:
+        """Whose periods are counted."""
+        assert isinstance(self.named.contract, Contract)
+        return self.named.contract
+
+    @property
+    def release(self) -> ReleaseCharge:
+        """That of the whole horizon, in the ledger."""
+        return self.named.charge
+
+    @property
+    def settings(self) -> Settings:
+        """Of the installation."""
+        return self.named.settings
 
     @cached_property
     def series(self) -> CountedHorizon[Any, Any]:
         """Its counters."""
-        return tabular(self.unit.method).series(self.contract, self.point)
-
-    @property
-    def point(self) -> Point[Any]:
-        """What it is asked for besides its contract."""
-        return points(METHODS[self.unit.method], self.unit)[self.cell]
+        return tabular(self.named.method).series(self.contract, self.point)
 
     @property
     def frozen(self) -> FrozenPeriods:
@@ -198,12 +206,11 @@ class Horizon:
         """Charge the price of all periods, unless it was charged, and publish what the horizon is;
         whether it was charged now.
         """
-        charging = self._releases(self.release)
-        answer = charging.charge(self.ledger, self.cell)
-        if answer.artefact_sha256 is None:
+        reserved = self.named.reserve(self.ledger)
+        if reserved.is_missing:
             stated = {"periods": self.contract.releases.calendar.periods, **self.series.stated}
-            charging.publish(self.ledger, self.cell, json.dumps(stated, sort_keys=True).encode())
-        return answer.is_new
+            self.named.publish(self.ledger, json.dumps(stated, sort_keys=True).encode())
+        return reserved.is_new
 
     def published(self, periods: int) -> list[Arrays]:
         """What the first so many periods published, up to the first that did not."""
@@ -217,7 +224,7 @@ class Horizon:
             part = self.part(period)
             if part.release_id not in won:
                 break
-            released.append(self._read(self._releases(part)))
+            released.append(self._read(self._named(part)))
         return released
 
     @cached_property
@@ -228,7 +235,7 @@ class Horizon:
     def _contract(self) -> str:
         return contract_digest(self.contract)
 
-    def part(self, period: int, frozen: str = "") -> Release:
+    def part(self, period: int, frozen: str = "") -> ReleaseCharge:
         """A period's release, which costs nothing beside the horizon; its name says nothing of
         rows, `frozen` is that of its counts.
         """
@@ -308,38 +315,41 @@ class Horizon:
         self, period: int, history: Sequence[PeriodCounts], published: Sequence[Arrays]
     ) -> Arrays:
         """A period's release: noted, drawn and published, unless it was."""
-        charging = self._releases(self.part(period, history[-1].name))
-        if charging.charge(self.ledger, self.cell).artefact_sha256 is None:
-            stream = draws_for(self.contract, self.unit.seed).secret("period", str(period))
+        named = self._named(self.part(period, history[-1].name))
+        if named.reserve(self.ledger).is_missing:
+            stream = draws_for(self.contract, self.point.seed).secret("period", str(period))
             content = io.BytesIO()
             np.savez(
                 content,
                 allow_pickle=False,
                 **self.series.draw([night.counts for night in history], published, stream),
             )
-            charging.publish(self.ledger, self.cell, content.getvalue())
-        return self._read(charging)
+            named.publish(self.ledger, content.getvalue())
+        return self._read(named)
 
-    def _read(self, release: UnitReleases) -> Arrays:
+    def _read(self, named: NamedRelease) -> Arrays:
         """What a period published."""
-        with np.load(
-            io.BytesIO(release.read(self.ledger, self.cell)), allow_pickle=False
-        ) as stored:
+        with np.load(io.BytesIO(named.read(self.ledger)), allow_pickle=False) as stored:
             return dict(stored)
 
-    def _releases(self, release: Release) -> UnitReleases:
-        return UnitReleases(self.contract, self.unit, self.settings, {self.cell: release})
+    def _named(self, part: ReleaseCharge) -> NamedRelease:
+        return replace(self.named, charge=part)
 
 
 def uncounted(
-    contract: Contract, units: Iterable[Unit], settings: Settings, period: str
+    contract: Contract,
+    asked: Iterable[tuple[str, Sequence[Point[Any]]]],
+    settings: Settings,
+    period: str,
 ) -> list[int]:
     """The periods until this one whose deliveries are yet to be counted, by any of the horizons of
-    these units of a contract. Raises LedgerRefusedError: a horizon cannot go on.
+    what these methods are asked for. Raises LedgerRefusedError: a horizon cannot go on.
     """
     last = contract.releases.calendar.index(period)
     with open_ledger(settings) as ledger:
-        every = [Horizon.all_of(ledger, contract, unit, settings) for unit in units]
+        every = [
+            Horizon.all_of(ledger, contract, method, points, settings) for method, points in asked
+        ]
         return sorted(
             {number for some in every for horizon in some for number in horizon.uncounted(last)}
         )
@@ -523,13 +533,13 @@ def release_planned(
     places = window_of(planned, until=until, window=window, now=now)
     if places is None:
         return release_once(planned, settings)
-    (first, last), contract, unit = places, planned.contract, planned.unit
+    (first, last), contract = places, planned.contract
     assert isinstance(contract, Contract)
     names = contract.releases.calendar.periods
     planned = replace(planned, period=names[last - 1])  # which deliveries are read goes by it
     with one_ledger(settings), open_ledger(settings) as ledger:
         check_release(planned, settings)
-        horizon = Horizon.of(ledger, contract, unit, settings)
+        horizon = Horizon.of(ledger, planned, settings)
         # of deliveries none is made beyond what is asked for: the next may be yet to come
         over = (
             last
@@ -544,8 +554,8 @@ def release_planned(
             spending_sentence(ledger, horizon.release.account, 1, int(progress.is_new)),
             progress.sentence(horizon, first, last),
         )
-    facts, without_rows = replace(planned.facts, period=names[0]), replace(settings, given=None)
-    return PublishedRelease(contract, unit, horizon.cell, drawn, spent, without_rows, facts)
+    named = replace(planned, period=names[0])
+    return PublishedRelease.of(named, drawn, spent, replace(settings, given=None))
 
 
 def window_of(
@@ -555,9 +565,9 @@ def window_of(
     horizon. The arguments are those of `release_planned`. Raises ParameterError: it is not over, or
     reaches back by none; or a window is given for what is no horizon.
     """
-    contract, unit = planned.contract, planned.unit
-    if not METHODS[unit.method].is_series(contract):
-        check_window(contract, unit, window)
+    contract, method = planned.contract, planned.method
+    if not METHODS[method].is_series(contract):
+        check_window(contract, method, window)
         return None
     assert isinstance(contract, Contract)
     return window_places(contract, until=until, window=window, now=now)
@@ -566,8 +576,8 @@ def window_of(
 @contextmanager
 def _table(planned: PlannedRelease, settings: Settings) -> Iterator[PrivateTable]:
     """All rows that are there now."""
-    units = [planned.unit]
-    until = partial(uncounted, units=units, settings=settings, period=planned.period)
+    asked = [(planned.method, [planned.point])]
+    until = partial(uncounted, asked=asked, settings=settings, period=planned.period)
     with private_rows(planned.contract, settings) as rows:
         check_cap(planned, settings)
         clean_errors("release", partial(ready, uncounted=until))(rows, planned.period)

@@ -17,7 +17,7 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
-from dpicl.contract.pipeline import Cell, Point
+from dpicl.contract.pipeline import Point
 from dpicl.ground.errors import PrivacyError
 from dpicl.home.accounts import bind_account, open_ledger, stated_account
 from dpicl.home.settings import Settings
@@ -130,26 +130,6 @@ def is_of(key: bytes, release: Release, digest: str, period: str) -> bool:
         period=period,
     )
     return named == release.release_id
-
-
-def parts_of(
-    key: bytes, horizons: Mapping[Cell, Release], contract: Declared, period: str
-) -> dict[Cell, Release]:
-    """The releases of one period of a unit's horizons, which note the model that writes them.
-    Raises ParameterError: it is no period of them.
-    """
-    index, digest = contract.releases.calendar.index(period), contract_digest(contract)
-    return {
-        cell: part_of(
-            key,
-            horizon,
-            digest,
-            index=index,
-            period=period,
-            noted={WRITER: horizon.parameters[WRITER]},
-        )
-        for cell, horizon in horizons.items()
-    }
 
 
 def public_facts(

@@ -30,7 +30,7 @@ from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.base import Frozen
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock, read_period
-from dpicl.contract.pipeline import MOST_TEXTS, Cell, Point, Unit, read_epsilon
+from dpicl.contract.pipeline import MOST_TEXTS, CommonOptions, Point, read_epsilon
 from dpicl.ground.errors import DeclarationError, ParameterError, clean_errors
 from dpicl.ground.files import is_free, locked
 from dpicl.ground.printable import tell_holder
@@ -41,9 +41,9 @@ from dpicl.home.settings import Settings
 from dpicl.ledger import Ledger
 from dpicl.methods import DEFAULTS, METHODS, Options, on_texts, tabular, unit_of
 from dpicl.methods.base import draws_for
-from dpicl.methods.grid import points, prices
+from dpicl.methods.grid import points
 from dpicl.release.names import ReleaseFacts
-from dpicl.release.releases import UnitReleases, check_quotes, quote_release, spending_sentence
+from dpicl.release.releases import check_quotes, name_of, quote_release, spending_sentence
 from dpicl.release.request import (
     PlannedRelease,
     ReleaseRequest,
@@ -69,17 +69,31 @@ class PublishedRelease:
     """
 
     contract: Declared
-    unit: Unit
-    cell: Cell
+    method: str
+    options: CommonOptions
+    shots: int
+    point: Point[Any]
     drawn: Any
     spent: tuple[str, ...]
     settings: Settings
     facts: ReleaseFacts = field(default_factory=ReleaseFacts)
 
-    @property
-    def point(self) -> Point[Any]:
-        """What it was asked for besides its contract."""
-        return points(METHODS[self.unit.method], self.unit)[self.cell]
+    @staticmethod
+    def of(
+        planned: PlannedRelease, drawn: Any, spent: tuple[str, ...], settings: Settings
+    ) -> PublishedRelease:
+        """What was planned, as it stands."""
+        return PublishedRelease(
+            planned.contract,
+            planned.method,
+            planned.options,
+            planned.shots,
+            planned.point,
+            drawn,
+            spent,
+            settings,
+            planned.facts,
+        )
 
 
 class _Choices(Frozen):
@@ -89,11 +103,11 @@ class _Choices(Frozen):
     options: Options
 
 
-def planned_unit(
-    request: ReleaseRequest, contract: Declared, method: str, options: dict[str, Any]
-) -> tuple[Unit, Cell]:
-    """The unit of these options whose one release is asked for, at the first seed. Raises
-    DpiclError: a value breaks a rule; ParameterError: it would be several releases.
+def planned_release(
+    request: ReleaseRequest, contract: Declared, method: str, options: dict[str, Any], period: str
+) -> PlannedRelease:
+    """The one release of these options, at the first seed. Raises DpiclError: a value breaks a
+    rule; ParameterError: it would be several releases.
     """
     where = "options of the release"
     chosen = validate(_Choices, {"shots": [request.shots], "options": {method: options}}, where)
@@ -103,14 +117,17 @@ def planned_unit(
         raise DeclarationError(where, "", f"shots lists {request.shots}", expected)
     epsilon = read_epsilon(request.epsilon)
     unit = unit_of(method, contract.name, 0, (epsilon,), chosen.shots, (), False, chosen.options)
-    cell, *further = prices(METHODS[method], contract, unit)
+    point, *further = points(METHODS[method], unit).values()
     if further:
         raise ParameterError(
             "options",
             ", ".join(request.options),
             "those of one release: further variants are for `dpicl run`",
         )
-    return unit, cell
+    _ = METHODS[method].cost(contract, point)
+    return PlannedRelease(
+        contract, method, chosen.options, request.shots, point, period, anyway=request.anyway
+    )
 
 
 def planned_table(request: ReleaseRequest, settings: Settings) -> PlannedRelease:
@@ -144,22 +161,21 @@ def planned_table(request: ReleaseRequest, settings: Settings) -> PlannedRelease
             "option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these"
         )
     usual = METHODS[method].default_options(contract, stated, request.epsilon)
-    unit, cell = planned_unit(request, contract, method, {**usual, **stated})
-    return PlannedRelease(contract, unit, cell, period, anyway=request.anyway)
+    return planned_release(request, contract, method, {**usual, **stated}, period)
 
 
 def check_release(planned: PlannedRelease, settings: Settings) -> None:
     """What is refused before a row is read, but for caps. Raises DpiclError: a rule is broken, or
     the rows are not at hand.
     """
-    contract, unit, method = planned.contract, planned.unit, METHODS[planned.unit.method]
+    contract, method = planned.contract, METHODS[planned.method]
     if planned.writer is not None:
-        check_writer(contract, unit, planned.writer)
+        check_writer(contract, planned.method, planned.writer)
     method.check(contract, planned.point)
     method.refuse_run(contract)
     if isinstance(contract, TextContract) and method.is_series(contract):
         window_places(contract, until=planned.period, window=None, now=clock())
-    check_drawn(contract, unit, anyway=planned.anyway)
+    check_drawn(contract, method, [planned.point], anyway=planned.anyway)
     check_source(contract, settings)
 
 
@@ -173,7 +189,7 @@ def release_once(planned: PlannedRelease, settings: Settings) -> PublishedReleas
     """Make a release, unless it was made before. Raises DpiclError: a value breaks a rule, or the
     budget does not allow it; nothing was read then.
     """
-    contract, unit, cell = planned.contract, planned.unit, planned.cell
+    contract, method = planned.contract, planned.method
     with (
         one_ledger(settings),
         open_ledger(settings) as ledger,
@@ -185,44 +201,42 @@ def release_once(planned: PlannedRelease, settings: Settings) -> PublishedReleas
         content, is_new, account = make(planned, settings, ledger, rows)
         spent = spending_sentence(ledger, account, 1, int(is_new))
     if isinstance(contract, Contract):
-        drawn: Any = tabular(unit.method).decode(content, contract, planned.point)
+        drawn: Any = tabular(method).decode(content, contract, planned.point)
     else:
-        drawn = on_texts(unit.method).decode(json.loads(content))
-    without_rows = replace(settings, given=None)
-    return PublishedRelease(contract, unit, cell, drawn, (spent,), without_rows, planned.facts)
+        drawn = on_texts(method).decode(json.loads(content))
+    return PublishedRelease.of(planned, drawn, (spent,), replace(settings, given=None))
 
 
 def _made(
     planned: PlannedRelease, settings: Settings, ledger: Ledger, rows: Rows
 ) -> tuple[bytes, bool, str]:
     """The published bytes, whether they were charged now, and by which account."""
-    contract, unit, cell = planned.contract, planned.unit, planned.cell
+    contract, method, asked = planned.contract, planned.method, [planned.point]
     if planned.writer is not None:
         from dpicl.release.readers import check_reading
 
         assert isinstance(contract, TextContract)
-        check_reading(planned.writer, None, unit, contract, settings)
+        check_reading(planned.writer, None, method, asked, contract, settings)
     ready(rows, planned.period)
-    releases = UnitReleases.of(ledger, contract, unit, settings, planned.facts)
-    missing, charged = releases.reserve(ledger)
-    release, is_ours = releases.named[cell].release_id, False
-    if missing:
+    named = name_of(ledger, planned, settings)
+    reserved = named.reserve(ledger)
+    release, is_ours = named.charge.release_id, False
+    if reserved.is_missing:
         if planned.writer is None:
-            asked = {cell: planned.point}
-            draft = drafted(rows, unit, asked, marked(rows, unit, asked))[cell]
+            draft = drafted(rows, method, asked, marked(rows, method, asked))[named.key]
         else:
             ledger.begin_drawing(release)
             draft = _written(planned, settings, rows, release)
         if ledger.published(release) is None:  # else a twin was faster
-            is_ours = releases.publish(ledger, cell, draft)
-    content = releases.read(ledger, cell)
+            is_ours = named.publish(ledger, draft)
+    content = named.read(ledger)
     if not contract.privacy.budget.benchmark:
         note_state(rows, {release}, {release} if is_ours else set())
     if planned.writer is not None:
         from dpicl.release.journal import forget
 
         forget(settings, release)
-    return content, charged > 0, releases.paying[cell].account
+    return content, reserved.is_new, named.paying.account
 
 
 def ready(
@@ -257,7 +271,7 @@ def _written(planned: PlannedRelease, settings: Settings, rows: Rows, release: s
         writer_of(planned.writer, settings),
         [few_shot_generation.job_of(contract, [point], journal)],
     )
-    method = on_texts(planned.unit.method)
+    method = on_texts(planned.method)
     return json.dumps(method.encode(texts[point.key]), ensure_ascii=False).encode()
 
 

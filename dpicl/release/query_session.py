@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.contract.periods import ONCE, clock, read_period
-from dpicl.contract.pipeline import Cell, Point, Unit
+from dpicl.contract.pipeline import Cell, Point
 from dpicl.contract.text import Classification, TextContract
 from dpicl.data.prompts import asking_prompt, keywords_query
 from dpicl.data.text_files import load_texts, split_texts, texts_digest
@@ -49,7 +49,7 @@ from dpicl.release.journal import FileJournal, FileSpending, KeptVotes, sweep_vo
 from dpicl.release.names import ReleaseFacts, accounts_of, open_account
 from dpicl.release.pipelines import model_named
 from dpicl.release.readers import check_reader, fingerprint, public_corpus, settled_model
-from dpicl.release.releases import named_releases
+from dpicl.release.releases import named_releases, paying_account
 from dpicl.release.request import check_named, check_writer, period_of
 
 AT_ONCE = 32
@@ -188,11 +188,14 @@ class QuerySession:
             extra = {"asked": "one by one", "queries": contract.query_count}
             embedder = embedder_fingerprint(request.embedder)
             facts = ReleaseFacts(request.period, writer, embedder, extra)
-            named = named_releases(ledger, contract, request.unit(number), settings, facts)
+            account = paying_account(ledger, contract, DpIcl.name, settings)
+            (named,) = named_releases(
+                account, contract, DpIcl.name, [request.point(number)], settings, facts
+            ).values()
         return EnsembleRelease(
             request,
             number,
-            named[request.cell],
+            named.charge,
             self._rows,
             content_version(ledger_key(settings), bytes.fromhex(self._digest)),
             settings,
@@ -265,13 +268,14 @@ def request_of(
     check_embedder(placing)
     request = EnsembleRequest(
         contract.model_copy(update={"query_count": count}),
-        Cell("icl", epsilon, shots),
+        epsilon,
+        shots,
         spec,
         chosen,
         at,
         placing,
     )
-    check_writer(contract, request.unit(0), spec)
+    check_writer(contract, DpIcl.name, spec)
     METHODS[DpIcl.name].check(contract, request.point(0))
     settled, asked = settled_model(
         spec, settings, partial(accounts_of, [(account, DpIcl.name)], settings)
@@ -287,7 +291,8 @@ class EnsembleRequest:
     """Whose rows answer, how many queries, at which epsilon, and by which model."""
 
     contract: TextContract
-    cell: Cell
+    epsilon: float
+    shots: int
     model: ModelSpec
     options: EnsembleOptions
     period: str = ONCE
@@ -298,22 +303,10 @@ class EnsembleRequest:
 
     def point(self, number: int) -> Point[EnsembleVariant]:
         """What the release of this kind with this index is asked for."""
-        return points(METHODS[DpIcl.name], self.unit(number))[self.cell]
-
-    def unit(self, number: int) -> Unit:
-        """The release of this kind with this index, as a unit."""
-        assert self.cell.epsilon is not None and self.cell.shots is not None
         options = Options.model_validate({DpIcl.name: self.options})
-        return unit_of(
-            DpIcl.name,
-            self.contract.name,
-            number,
-            (self.cell.epsilon,),
-            (self.cell.shots,),
-            (),
-            False,
-            options,
-        )
+        grid = (self.epsilon,), (self.shots,), ()
+        unit = unit_of(DpIcl.name, self.contract.name, number, *grid, False, options)
+        return points(METHODS[DpIcl.name], unit)[Cell("icl", self.epsilon, self.shots)]
 
 
 @dataclass(frozen=True)

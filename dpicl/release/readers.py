@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import dpicl
-from dpicl.contract.pipeline import Unit
+from dpicl.contract.pipeline import Point
 from dpicl.contract.text import TextContract
 from dpicl.ground.cache import checked
 from dpicl.ground.errors import ModelError
@@ -23,7 +23,6 @@ from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account
 from dpicl.methods import METHODS, on_texts
-from dpicl.methods.grid import points
 from dpicl.methods.public_questions import check_ensemble, check_generator
 from dpicl.models.asking import QUESTIONS, AskedBy, asked_by, public_answer
 from dpicl.models.embedding import open_embedder
@@ -71,23 +70,22 @@ def fingerprint(spec: ModelSpec) -> str:
 def check_reading(
     spec: ModelSpec,
     embedder: ModelSpec | None,
-    unit: Unit,
+    method_name: str,
+    asked: Collection[Point[Any]],
     contract: TextContract,
     settings: Settings,
 ) -> ModelDescription:
-    """The model that reads private texts, in the way of the unit's method; let go of before the
-    next one is opened.
+    """The model that reads private texts, in the way of a method that is asked for these releases;
+    let go of before the next one is opened.
     """
-    if on_texts(unit.method).votes_on_tokens:
+    method = on_texts(method_name)
+    if method.votes_on_tokens:
         writer = public_answer(spec.name, lambda: writer_of(spec, settings))
-        check_generator(contract, points(METHODS[unit.method], unit).values(), writer)
+        check_generator(contract, asked, writer)
         return writer.description
     reader = public_answer(
-        spec.name,
-        lambda: reader_of(spec, settings, METHODS[unit.method].answers.wanted_of(contract)),
+        spec.name, lambda: reader_of(spec, settings, method.answers.wanted_of(contract))
     )
-    method = on_texts(unit.method)
-    asked = points(method, unit).values()
     places, calibrated = (
         any(asks(contract, point) for point in asked) for asks in (method.embeds, method.calibrates)
     )

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
-from operator import methodcaller
+from operator import index, methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -33,6 +34,7 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
 from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.base import CellCost, draws_for
+from dpicl.methods.grid import points
 from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.release.demonstrations import Demonstrations, formulas
 from dpicl.release.one_release import PublishedRelease
@@ -72,7 +74,7 @@ class Release:
     @property
     def method(self) -> str:
         """The name of the method."""
-        return self.published.unit.method
+        return self.published.method
 
     @property
     def epsilon(self) -> float:
@@ -122,7 +124,7 @@ class Release:
 
         release = self.published
         return certify(
-            self.contract, release.unit, release.settings, release.facts, cell=release.cell
+            self.contract, release.method, release.point, release.settings, release.facts
         )
 
     def write(self, path: Path, form: str, count: int | None = None) -> str:
@@ -177,10 +179,8 @@ class Release:
             ParameterError: it is no positive number, or the method releases no rows.
         """
         check_has_rows(self.method)
-        count = (self.contract.population or ROWS) if count is None else count
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ROWS:
-            raise ParameterError("rows", count, f"a whole number, 1 to {MOST_ROWS:,}")
-        chance = self._draws.public("table", f"{self.published.cell.key},{count}").generator()
+        count = whole("rows", (self.contract.population or ROWS) if count is None else count)
+        chance = self._draws.public("table", f"{self.published.point.key},{count}").generator()
         codes = (self._usual if count <= MADE_ROWS else self._rows(count)).codes
         return self._form.table(
             codes[chance.permutation(len(codes))[:count]], self.contract, chance
@@ -203,32 +203,24 @@ class Release:
         Raises:
             ParameterError: it is no positive number, or the method releases another number of them.
         """
-        unit, cell = self.published.unit, self.published.cell
-        k = unit.shots[0] if k is None else k
-        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_ROWS:
-            raise ParameterError("k", k, f"a whole number, 1 to {MOST_ROWS:,}")
-        if cell.shots not in (None, k):
+        release = self.published
+        method, point = tabular(self.method), release.point
+        k = whole("k", release.shots if k is None else k)
+        if point.shots not in (None, k):
             raise ParameterError(
                 "k",
                 k,
-                f"{cell.shots}: {METHODS[self.method].title} releases groups for one number of "
-                f"demonstrations",
+                f"{point.shots}: {method.title} releases groups for one number of demonstrations",
             )
-        shown = unit_of(
-            unit.method,
-            unit.dataset,
-            unit.seed,
-            unit.epsilons,
-            (k,),
-            unit.sampling_rates,
-            unit.baselines,
-            unit.options,
-        )
-        has_rows = tabular(self.method).derive_stage is not None
+        grid = (point.epsilon,), (k,), ()
+        shown = unit_of(self.method, self.dataset, point.seed, *grid, False, release.options)
+        (cell,) = points(method, shown)
+        has_rows = method.derive_stage is not None
         rows = {cell: self._rows(k if k > len(self._usual.codes) else None)} if has_rows else {}
-        released = Released({cell: self.published.drawn}, rows)
-        examples = tabular(self.method).examples(released, self.contract, shown, self._draws)
-        system = METHODS[self.method].handed_out(shown)
+        examples = method.examples(
+            Released({cell: release.drawn}, rows), self.contract, shown, self._draws
+        )
+        system = method.handed_out(shown)
         (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == system)
         target = self.contract.target
         question, cue = f"{target.question} {target.cue}".strip(), target.cue
@@ -272,12 +264,7 @@ class Release:
         from dpicl.quality.replicates import quality_of
         from dpicl.quality.worth import ReleasePoint
 
-        if (
-            isinstance(simulations, bool)
-            or not isinstance(simulations, int)
-            or simulations < _FEWEST
-        ):
-            raise ParameterError("simulations", simulations, f"a whole number, {_FEWEST} or more")
+        simulations = whole("simulations", simulations, _FEWEST, None)
         settings, test = self.published.settings, None
         if self.contract.privacy.budget.benchmark and self.contract.split:
             rows = load_source(
@@ -342,7 +329,7 @@ class Release:
 
     @property
     def _draws(self) -> Draws:
-        return draws_for(self.contract, self.published.unit.seed)
+        return draws_for(self.contract, self.published.point.seed)
 
     def _rows(self, count: int | None) -> ReleasedRows:
         check_has_rows(self.method)
@@ -350,6 +337,22 @@ class Release:
         return tabular(self.method).rows(
             release.drawn, self.contract, release.point, self._draws, count
         )
+
+
+def whole(
+    name: str, value: object, least: int = 1, most: int | None = MOST_ROWS, why: str = ""
+) -> int:
+    """A number of rows or the like, of any whole type. Raises ParameterError: it is none, or out of
+    range.
+    """
+    try:
+        number = None if isinstance(value, bool | np.bool_) else index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or number < least or (most is not None and number > most):
+        until = " or more" if most is None else f" to {most:,}"
+        raise ParameterError(name, value, f"a whole number, {least}{until}{why}")
+    return number
 
 
 def check_has_quality(contract: Declared, method: str | None) -> None:

@@ -1,8 +1,7 @@
 """Releases through the ledger: charged before a mechanism reads, published once, read by hash.
 
     quote     what a release would cost its account
-    reserve   every release of a unit is charged, durably, before its mechanism sees a row, and its
-              receipt written
+    reserve   it is charged, durably, before its mechanism sees a row, and its receipt written
     publish   a draw is written whole, its hash is put to the ledger, and the first one wins
     read      only bytes whose hash the ledger says is published
 
@@ -21,34 +20,34 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.events import PERIODS
 from dpicl.contract.declared import Declared
+from dpicl.contract.load import contract_digest
 from dpicl.contract.payment import spending
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.contract.text import TextContract
 from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError
 from dpicl.ground.files import PRIVATE_MODE, publish, sync_folder
-from dpicl.home.accounts import addresses_of, artefact_of, ledger_key, open_ledger, write_receipt
+from dpicl.home.accounts import artefact_of, ledger_key, open_ledger, write_receipt
 from dpicl.home.settings import Settings
-from dpicl.ledger import Account, Ledger, Quote, Reservation, release_id
-from dpicl.ledger import ReleaseCharge as Release
+from dpicl.ledger import Account, Ledger, Quote, ReleaseCharge, Reservation, release_id
 from dpicl.ledger.budget import as_paid
 from dpicl.ledger.keys import canonical
 from dpicl.methods import METHODS
-from dpicl.methods.grid import points
 from dpicl.release.names import (
     QUERIES,
     WRITER,
     ReleaseFacts,
     account_of,
     open_account,
-    parts_of,
+    part_of,
     period_named,
     public_facts,
 )
@@ -99,183 +98,175 @@ def check_ledger(contract: Declared, settings: Settings) -> None:
         )
 
 
-def named_releases(
-    ledger: Ledger,
-    contract: Declared,
-    unit: Unit,
-    settings: Settings,
-    facts: ReleaseFacts,
-    *,
-    opens: bool = True,
-) -> dict[Cell, Release]:
-    """Every release of a unit by its name, priced as its account states it.
-
-    Args:
-        opens: whether the account is opened, and agreed with what the contract says; else it is
-            looked up, and the ledger stays as it is.
+def paying_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
+    """The account that pays for releases of a contract, opened if need be.
 
     Raises:
-        LedgerError: no account is open, and none is to be.
         LedgerRefusedError: the contract's rows are charged in another ledger.
         PrivacyError: the rows belong to another account, or it protects something else than the
             releases do.
     """
     check_ledger(contract, settings)
-    facts = replace(facts, period=period_named(contract, unit.method, facts.period))
-    if opens:
-        account: Account | None = open_account(ledger, contract, unit.method, settings)
-    else:
-        stated, named = account_of(contract, unit.method), contract.account is not None
-        account = ledger.find_account(stated, addresses_of(contract, settings), named=named)
-    if account is None:
-        raise LedgerError(
-            f"{contract.name}: no account is open for its rows; expected a release of them first"
-        )
-    key, releases, method = ledger_key(settings), {}, METHODS[unit.method]
-    for cell, point in points(method, unit).items():
-        cost = method.cost(contract, point)
-        described = public_facts(contract, unit.method, point, facts)
-        name = release_id(
-            key,
-            described,
-            account=account.name,
-            neighbours=account.neighbours,
-            period=facts.period,
-        )
-        guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
-        releases[cell] = Release(name, account.name, unit.method, described.parameters, guarantee)
-    return releases
-
-
-def is_part(contract: Declared, unit: Unit) -> bool:
-    """Whether a unit's releases are periods of horizons, written from texts: each horizon is
-    charged in the place of its first period.
-    """
-    return isinstance(contract, TextContract) and METHODS[unit.method].is_series(contract)
+    return open_account(ledger, contract, method, settings)
 
 
 @dataclass(frozen=True)
-class UnitReleases:
-    """The releases of one unit, named and priced; where they are periods of horizons, with these,
-    which pay for them.
+class NamedRelease:
+    """One release of a contract, by its name in the ledger and its price; of a period of a horizon,
+    with the horizon, which pays for it.
+
+    Attributes:
+        method: by its name; another's than the charge's where it measures answers.
+        key: of what it is asked for, `Point.key`.
     """
 
     contract: Declared
-    unit: Unit
+    method: str
+    key: str
+    charge: ReleaseCharge
     settings: Settings
-    named: Mapping[Cell, Release]
-    horizons: Mapping[Cell, Release] = field(default_factory=dict)
-
-    @staticmethod
-    def of(
-        ledger: Ledger, contract: Declared, unit: Unit, settings: Settings, facts: ReleaseFacts
-    ) -> UnitReleases:
-        """Name every release by account, mechanism, parameters, contract and period; the arguments
-        are those of `named_releases`.
-        """
-        named = named_releases(ledger, contract, unit, settings, facts)
-        if not is_part(contract, unit):
-            return UnitReleases(contract, unit, settings, named)
-        parts = parts_of(ledger_key(settings), named, contract, facts.period)
-        return UnitReleases(contract, unit, settings, parts, named)
+    horizon: ReleaseCharge | None = None
 
     @property
-    def paying(self) -> Mapping[Cell, Release]:
-        """The releases that cost something: of periods their horizons."""
-        return self.horizons or self.named
+    def paying(self) -> ReleaseCharge:
+        """What costs something: of a period its horizon."""
+        return self.horizon or self.charge
 
-    def reserve(self, ledger: Ledger) -> tuple[list[Cell], int]:
-        """Charge every release that was not charged before, as `charge` does; gives those that
-        nothing is published for, and how many were charged now.
-        """
-        horizons = replace(self, named=self.horizons, horizons={})
-        paid = [horizons.charge_horizon(ledger, cell) for cell in self.horizons]
-        answers = {cell: self.charge(ledger, cell) for cell in self.named}
-        missing = [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]
-        charged = sum(paid) if paid else sum(answer.is_new for answer in answers.values())
-        return missing, charged
-
-    def charge(self, ledger: Ledger, cell: Cell) -> Reservation:
-        """Charge one release, unless it was charged before, and write its receipt.
+    def reserve(self, ledger: Ledger) -> Reserved:
+        """Charge it, unless it was charged before, and write its receipt; of a period first its
+        horizon, whose periods are published then.
 
         Raises:
             BudgetError: the account's cap would be passed; no mechanism has read a row.
             LedgerRefusedError: an artefact stands under a name that the ledger does not know.
         """
-        release, settings = self.named[cell], self.settings
-        if ledger.find(release.release_id) is None and artefact_of(settings, release).exists():
+        if self.horizon is None:
+            answer = self._reserved(ledger)
+            return Reserved(answer.artefact_sha256 is None, answer.is_new)
+        horizon = replace(self, charge=self.horizon, horizon=None)
+        charged = horizon.reserve(ledger)
+        if charged.is_missing:
+            periods = self.contract.releases.calendar.periods
+            horizon.publish(ledger, json.dumps({"periods": periods}, sort_keys=True).encode())
+        return replace(charged, is_missing=self._reserved(ledger).artefact_sha256 is None)
+
+    def _reserved(self, ledger: Ledger) -> Reservation:
+        charge = self.charge
+        if ledger.find(charge.release_id) is None and artefact_of(self.settings, charge).exists():
             raise LedgerRefusedError(
-                f"{self.unit.key}: {cell.key}: an artefact stands under this release's "
-                f"name, and the ledger does not know it; "
-                f"restore the ledger from a backup, or `dpicl ledger adopt`"
+                f"{self._where}: an artefact stands under this release's name, and the ledger does "
+                f"not know it; restore the ledger from a backup, or `dpicl ledger adopt`"
             )
         # of a horizon no row is read: its periods' releases read them
-        if METHODS[self.unit.method].model_reads_rows and PERIODS not in release.parameters:
-            ledger.take_up(release, differing=[WRITER])
-        answer = ledger.reserve(release, first=account_of(self.contract, self.unit.method))
-        write_receipt(ledger, release, settings)
+        if METHODS[self.method].model_reads_rows and PERIODS not in charge.parameters:
+            ledger.take_up(charge, differing=[WRITER])
+        answer = ledger.reserve(charge, first=account_of(self.contract, self.method))
+        write_receipt(ledger, charge, self.settings)
         return answer
 
-    def charge_horizon(self, ledger: Ledger, cell: Cell) -> bool:
-        """Charge a horizon, unless it was charged, and publish which periods it has; whether it was
-        charged now.
-        """
-        answer = self.charge(ledger, cell)
-        if answer.artefact_sha256 is None:
-            periods = self.contract.releases.calendar.periods
-            self.publish(ledger, cell, json.dumps({"periods": periods}, sort_keys=True).encode())
-        return answer.is_new
-
-    def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> bool:
+    def publish(self, ledger: Ledger, content: bytes) -> bool:
         """Offer a draw as the release, and whether it is; if another one has won already, this one
         is discarded unseen.
         """
-        release = self.named[cell]
         mine = hashlib.sha256(content).hexdigest()
-        draft = self._draft(release, mine)
-        publish(draft, lambda file: file.write(content), mode=PRIVATE_MODE)
-        winner = ledger.publish(release.release_id, mine)
-        self._place(release, winner)
-        write_receipt(ledger, release, self.settings)
+        publish(self._draft(mine), lambda file: file.write(content), mode=PRIVATE_MODE)
+        winner = ledger.publish(self.charge.release_id, mine)
+        self._place(winner)
+        write_receipt(ledger, self.charge, self.settings)
         return winner == mine
 
-    def _place(self, release: Release, winner: str) -> None:
+    def _place(self, winner: str) -> None:
         """Give the winning draft its name, once no other one is left: those of late or killed
         tries are second looks at the rows.
         """
-        final, published = artefact_of(self.settings, release), self._draft(release, winner)
-        for other in final.parent.glob(f"{release.release_id}.*.draft"):
+        final, published = artefact_of(self.settings, self.charge), self._draft(winner)
+        for other in final.parent.glob(f"{self.charge.release_id}.*.draft"):
             if other != published:
                 other.unlink(missing_ok=True)
         with suppress(FileNotFoundError):  # another process has renamed it
             published.replace(final)
         sync_folder(final.parent)
 
-    def read(self, ledger: Ledger, cell: Cell) -> bytes:
-        """The published artefact of a release. Raises LedgerError: there is none, or it is gone;
+    def read(self, ledger: Ledger) -> bytes:
+        """The published artefact. Raises LedgerError: there is none, or it is gone;
         LedgerRefusedError: it is another one.
         """
-        release = self.named[cell]
-        winner = ledger.published(release.release_id)
+        winner = ledger.published(self.charge.release_id)
         if winner is None:
-            raise LedgerError(f"{self.unit.key}: {cell.key}: nothing is published for this release")
-        final = artefact_of(self.settings, release)
+            raise LedgerError(f"{self._where}: nothing is published for this release")
+        final = artefact_of(self.settings, self.charge)
         if not final.exists():
-            self._place(release, winner)
+            self._place(winner)
         if not final.exists():
             raise LedgerError(
-                f"{self.unit.key}: {cell.key}: the published artefact is gone; its budget "
-                f"stays spent, restore released/ from a backup"
+                f"{self._where}: the published artefact is gone; its budget stays spent, restore "
+                f"released/ from a backup"
             )
         content = final.read_bytes()
         if hashlib.sha256(content).hexdigest() != winner:
             raise LedgerRefusedError(
-                f"{self.unit.key}: {cell.key}: the artefact is not the one that was published"
+                f"{self._where}: the artefact is not the one that was published"
             )
         return content
 
-    def _draft(self, release: Release, sha256: str) -> Path:
-        return artefact_of(self.settings, release).with_name(f"{release.release_id}.{sha256}.draft")
+    @property
+    def _where(self) -> str:
+        return f"{self.contract.name}: {self.method}, {self.key}"
+
+    def _draft(self, sha256: str) -> Path:
+        name = f"{self.charge.release_id}.{sha256}.draft"
+        return artefact_of(self.settings, self.charge).with_name(name)
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Whether nothing is published yet for a release that is charged, and whether it was charged
+    now.
+    """
+
+    is_missing: bool
+    is_new: bool
+
+
+def named_releases(
+    account: Account,
+    contract: Declared,
+    method: str,
+    asked: Iterable[Point[Any]],
+    settings: Settings,
+    facts: ReleaseFacts,
+) -> dict[str, NamedRelease]:
+    """Releases by the key of what they are asked for: each by its name, and priced as the account
+    that pays states it. Texts of a period are a part of their horizon, which is charged in the
+    place of its first one, and note the model that writes them.
+
+    Raises:
+        ParameterError: the contract has no such period.
+    """
+    key, of_method, named = ledger_key(settings), METHODS[method], dict[str, NamedRelease]()
+    period = period_named(contract, method, facts.period)
+    digest = contract_digest(contract)
+    is_part = isinstance(contract, TextContract) and of_method.is_series(contract)
+    for point in asked:
+        cost = of_method.cost(contract, point)
+        described = public_facts(contract, method, point, replace(facts, period=period))
+        name = release_id(
+            key, described, account=account.name, neighbours=account.neighbours, period=period
+        )
+        guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
+        charge = ReleaseCharge(name, account.name, method, described.parameters, guarantee)
+        named[point.key] = NamedRelease(contract, method, point.key, charge, settings)
+        if is_part:
+            part = part_of(
+                key,
+                charge,
+                digest,
+                index=contract.releases.calendar.index(facts.period),
+                period=facts.period,
+                noted={WRITER: charge.parameters[WRITER]},
+            )
+            named[point.key] = replace(named[point.key], charge=part, horizon=charge)
+    return named
 
 
 @dataclass(frozen=True)
@@ -288,18 +279,25 @@ class AccountQuote:
     quote: Quote
 
 
+def name_of(ledger: Ledger, planned: PlannedRelease, settings: Settings) -> NamedRelease:
+    """One release by its name; opens its account, as `paying_account` does."""
+    contract, method = planned.contract, planned.method
+    account = paying_account(ledger, contract, method, settings)
+    (named,) = named_releases(
+        account, contract, method, [planned.point], settings, planned.facts
+    ).values()
+    return named
+
+
 def quote_release(planned: PlannedRelease, settings: Settings) -> list[AccountQuote]:
     """What the account of one release would be charged; no row is read."""
     with open_ledger(settings) as ledger:
         ledger.verify()
-        named = named_releases(ledger, planned.contract, planned.unit, settings, planned.facts)
-        ((account, releases),) = (
-            (release.account, {release.release_id: release}) for release in named.values()
-        )
-        return [quoted(ledger, account, releases)]
+        named = name_of(ledger, planned, settings)
+        return [quoted(ledger, named.paying.account, {named.paying.release_id: named.paying})]
 
 
-def quoted(ledger: Ledger, account: str, releases: Mapping[str, Release]) -> AccountQuote:
+def quoted(ledger: Ledger, account: str, releases: Mapping[str, ReleaseCharge]) -> AccountQuote:
     """What an account would be charged for these releases, by their names."""
     charged = [entry.release for entry in ledger.entries(account)]
     names = {release.release_id for release in charged}
@@ -340,7 +338,7 @@ def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int)
     return spending(account, releases, charged, spent=spent, cap=caps[account])
 
 
-def _described(release: Release) -> str:
+def _described(release: ReleaseCharge) -> str:
     """A release whose name holds the queries that it answers, which are not read yet."""
     return canonical(
         [

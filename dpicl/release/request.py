@@ -6,7 +6,7 @@ Guarantee   none spent: nothing here is of a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
 from dpicl.contract.periods import ONCE, period_at, period_before
-from dpicl.contract.pipeline import Cell, Point, Unit
+from dpicl.contract.pipeline import CommonOptions, Point
 from dpicl.data.reading.queries import load_queries
 from dpicl.data.reading.source import find_rows
 from dpicl.ground.errors import ModelRefusedError, ParameterError, PrivacyError
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts
-from dpicl.methods.grid import points, prices
-from dpicl.quality.worth import check_noise
+from dpicl.methods.base import Method
+from dpicl.methods.tabular_method import TabularMethod
+from dpicl.quality.worth import ReleasePoint, check_noise
 from dpicl.release.names import ReleaseFacts
 
 if TYPE_CHECKING:
@@ -64,29 +65,29 @@ class ReleaseRequest:
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """What a request comes to: the one release of a unit, of this contract and period.
+    """What a request comes to: one release of this contract, method and period.
 
     Attributes:
+        method: by its name.
+        options: of all methods, as a pipeline would state them.
+        shots: how many demonstrations are made of it where no number is given.
+        point: what it is asked for besides its contract.
         writer: of texts, the model that reads the private ones and writes.
         anyway: as of the request.
     """
 
     contract: Declared
-    unit: Unit
-    cell: Cell
+    method: str
+    options: CommonOptions
+    shots: int
+    point: Point[Any]
     period: str = ONCE
     writer: ModelSpec | None = None
     anyway: bool = False
 
     @property
-    def point(self) -> Point[Any]:
-        """What it is asked for besides its contract."""
-        (point,) = points(METHODS[self.unit.method], self.unit).values()
-        return point
-
-    @property
     def facts(self) -> ReleaseFacts:
-        """What names it besides contract and unit."""
+        """What names it besides contract, method and point."""
         if self.writer is None:
             return ReleaseFacts(self.period)
         from dpicl.models.embedding import embedder_fingerprint
@@ -137,23 +138,25 @@ def check_source(contract: Declared, settings: Settings) -> None:
         load_queries(contract, data_folder=settings.data)
 
 
-def check_drawn(contract: Declared, unit: Unit, *, anyway: bool) -> None:
-    """Whether a unit's releases have a price, and are more than noise at the stated number of rows,
-    unless they are made `anyway`. Raises DpiclError: not so.
+def check_drawn(
+    contract: Declared, method: Method, asked: Collection[Point[Any]], *, anyway: bool
+) -> None:
+    """Whether releases have a price, and are more than noise at the stated number of rows, unless
+    they are made `anyway`. Raises DpiclError: not so.
     """
-    prices(METHODS[unit.method], contract, unit)
-    if isinstance(contract, Contract):
-        check_noise(contract, unit, anyway=anyway)
+    for point in asked:
+        method.cost(contract, point)
+    if isinstance(contract, Contract) and isinstance(method, TabularMethod):
+        check_noise((ReleasePoint(contract, method, point) for point in asked), anyway=anyway)
 
 
-def check_window(contract: Declared, unit: Unit, window: int | None) -> None:
+def check_window(contract: Declared, method: str, window: int | None) -> None:
     """Refuse a window of periods where no horizon is counted. Raises ParameterError: one is
     given.
     """
     if window is not None:
         expected = (
-            f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} "
-            f"counts"
+            f"no such option: {contract.name} has no horizon that {METHODS[method].title} counts"
         )
         raise ParameterError("window", window, expected)
 
@@ -170,12 +173,12 @@ def check_named(contract: Declared, option: str) -> None:
         )
 
 
-def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
+def check_writer(contract: Declared, method: str, writer: ModelSpec) -> None:
     """Private texts are read by a model that may see them: votes on tokens in this process only,
     ensembles on a trusted server too. Raises ModelRefusedError: this one may not; PrivacyError: it
     counts in too few bits for texts that are not a benchmark's.
     """
-    is_server = on_texts(unit.method).votes_on_tokens and writer.of_kind.is_served
+    is_server = on_texts(method).votes_on_tokens and writer.of_kind.is_served
     if is_server or writer.trust != "local":
         raise ModelRefusedError(
             f"model {writer.name!r} is "

@@ -13,7 +13,7 @@ Guarantee   that of the method, for releases that are charged before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
-from dpicl.contract.pipeline import Cell, Point, Unit
+from dpicl.contract.pipeline import Point, unit_key
 from dpicl.data.reading.batches import held_out, merged_violations
 from dpicl.data.reading.checks import rules_of, violations
 from dpicl.data.reading.files import in_batches, survey
@@ -42,7 +42,7 @@ from dpicl.home.settings import Settings
 from dpicl.ledger import content_version
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.base import draws_for
-from dpicl.methods.grid import check, draw, prepare
+from dpicl.methods.grid import draw, prepare
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.release.table_files import (
     INDEX,
@@ -289,73 +289,84 @@ _BETWEEN = "|"
 """Between a cell and the name of one of its arrays, of counts."""
 
 
-def counted_batches(rows: Rows, unit: Unit) -> Batches | None:
-    """What a unit's method counts one by one; None where it reads all rows at once, of which
-    batches are put together.
+def counted_batches(rows: Rows, method: str) -> Batches | None:
+    """What a method counts one by one; None where it reads all rows at once, of which batches are
+    put together.
     """
-    method = METHODS[unit.method]
-    return rows.batches if isinstance(method, TabularMethod) and method.takes_batches else None
+    by_name = METHODS[method]
+    return rows.batches if isinstance(by_name, TabularMethod) and by_name.takes_batches else None
 
 
-def marked(rows: Rows, unit: Unit, asked: Mapping[Cell, Point[Any]]) -> dict[Cell, np.ndarray]:
-    """Private marks of rows, shape (rows,), that these releases are drawn with; none of batches."""
-    method, contract = tabular(unit.method), rows.contract
+def marked(rows: Rows, method: str, asked: Sequence[Point[Any]]) -> dict[str, np.ndarray]:
+    """Private marks of rows, shape (rows,), that these releases are drawn with, by the keys of what
+    they are asked for; none of batches.
+    """
+    contract = rows.contract
     assert isinstance(contract, Contract)
-    if method.prepare_stage is None or not asked or counted_batches(rows, unit) is not None:
+    if tabular(method).prepare_stage is None or not asked or counted_batches(rows, method):
         return {}
-    return prepare(method, rows.train(), contract, asked, draws_for(contract, unit.seed))
+    draws = draws_for(contract, asked[0].seed)
+    return prepare(tabular(method), rows.train(), contract, by_key(asked), draws)
+
+
+def by_key(asked: Iterable[Point[Any]]) -> dict[str, Point[Any]]:
+    """What releases are asked for by its key."""
+    return {point.key: point for point in asked}
 
 
 def drafted(
-    rows: Rows,
-    unit: Unit,
-    asked: Mapping[Cell, Point[Any]],
-    marks: Mapping[Cell, np.ndarray],
-) -> dict[Cell, bytes]:
-    """Draw these releases, which are charged. Of a large table, counts the batches that are
-    missing.
+    rows: Rows, method: str, asked: Sequence[Point[Any]], marks: Mapping[str, np.ndarray]
+) -> dict[str, bytes]:
+    """Draw these releases of one seed, which are charged. Of a large table, counts the batches that
+    are missing.
     """
-    method, contract, batches = tabular(unit.method), rows.contract, counted_batches(rows, unit)
+    contract, of_method, batches = rows.contract, tabular(method), counted_batches(rows, method)
     assert isinstance(contract, Contract)
-    check(method, contract, unit)
-    draws = draws_for(contract, unit.seed)
+    for point in asked:
+        of_method.check(contract, point)
+    draws = draws_for(contract, asked[0].seed)
     if batches is None:
-        drawn = draw(method, rows.train(), contract, asked, draws, marks)
+        drawn = draw(of_method, rows.train(), contract, by_key(asked), draws, marks)
     else:
         counts: list[dict[str, dict[str, np.ndarray]]] = []
         for number in range(batches.count):
-            by_key: dict[str, dict[str, np.ndarray]] = {}
-            for name, values in read_arrays(counted(rows, unit, batches, number, asked)).items():
+            stored: dict[str, dict[str, np.ndarray]] = {}
+            for name, values in read_arrays(counted(rows, method, batches, number, asked)).items():
                 key, _, array = name.partition(_BETWEEN)
-                by_key.setdefault(key, {})[array] = values
-            if any(point.key not in by_key for point in asked.values()):
+                stored.setdefault(key, {})[array] = values
+            if any(point.key not in stored for point in asked):
                 raise RunError(
-                    f"{unit.key}: a batch was counted for other releases; start a new run"
+                    f"{contract.name}: a batch was counted for other releases of {method}; start a "
+                    f"new run"
                 )
-            counts.append(by_key)
+            counts.append(stored)
         drawn = {
-            cell: method.merge([batch[point.key] for batch in counts], contract, point, draws)
-            for cell, point in asked.items()
+            point.key: of_method.merge(
+                [batch[point.key] for batch in counts], contract, point, draws
+            )
+            for point in asked
         }
-    return {cell: method.encode(release) for cell, release in drawn.items()}
+    return {key: of_method.encode(release) for key, release in drawn.items()}
 
 
 def counted(
-    rows: Rows, unit: Unit, batches: Batches, number: int, asked: Mapping[Cell, Point[Any]]
+    rows: Rows, method: str, batches: Batches, number: int, asked: Sequence[Point[Any]]
 ) -> Path:
     """The file of a batch's counts; its rows are read and counted for every release, unless that
     is done.
     """
-    path = private_folder(rows.folder, unit.key, "counts") / f"{number:05}.npz"
+    contract, of_method, seed = batches.contract, tabular(method), asked[0].seed
+    folder = private_folder(rows.folder, unit_key(method, rows.contract.name, seed), "counts")
+    path = folder / f"{number:05}.npz"
     if not path.exists():
-        method, contract = tabular(unit.method), batches.contract
-        check(method, contract, unit)
-        draws = draws_for(contract, unit.seed).of_batch(number)
+        for point in asked:
+            of_method.check(contract, point)
+        draws = draws_for(contract, seed).of_batch(number)
         shared = batches.train(number).sharing()
         arrays = {
             f"{point.key}{_BETWEEN}{name}": values
-            for point in asked.values()
-            for name, values in method.count(shared, contract, point, draws).items()
+            for point in asked
+            for name, values in of_method.count(shared, contract, point, draws).items()
         }
         check_open(path.parent)
         write_arrays(path, arrays, mode=PRIVATE_MODE)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,13 @@ from dpicl.home.accounts import one_ledger, open_ledger
 from dpicl.home.benchmarks import check_published, content_digest
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts
-from dpicl.methods.grid import check
 from dpicl.release.demonstrations import Demonstrations
-from dpicl.release.names import WRITER, ReleaseFacts, open_account
-from dpicl.release.one_release import PublishedRelease, planned_unit
+from dpicl.release.names import WRITER, ReleaseFacts
+from dpicl.release.one_release import PublishedRelease, planned_release
 from dpicl.release.pipelines import load_pipelines, model_named
 from dpicl.release.readers import fingerprint
-from dpicl.release.release import Release
-from dpicl.release.releases import UnitReleases, spending_sentence
+from dpicl.release.release import Release, whole
+from dpicl.release.releases import NamedRelease, named_releases, paying_account, spending_sentence
 from dpicl.release.request import PlannedRelease, ReleaseRequest, period_of
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ def planned_texts(request: ReleaseRequest, settings: Settings) -> PlannedRelease
     method = request.method or next(name for name, textual in TEXTUAL.items() if textual.is_default)
     if method not in TEXTUAL:
         raise ParameterError("method", method, f"one of {', '.join(TEXTUAL)} on texts")
-    unit, cell = planned_unit(request, contract, method, dict(request.options))
-    check(METHODS[method], contract, unit)
     chosen = None if request.period is None else read_period(request.period)
-    return PlannedRelease(contract, unit, cell, period_of(contract, chosen, clock(), [method]))
+    period = period_of(contract, chosen, clock(), [method])
+    planned = planned_release(request, contract, method, dict(request.options), period)
+    METHODS[method].check(contract, planned.point)
+    return replace(planned, anyway=False)
 
 
 def standing_texts(
@@ -75,26 +76,28 @@ def standing_texts(
     `generator`, the model that wrote them, may be left out where one has written such a release.
     Raises DpiclError: it is to be named, or what stands is not what was published.
     """
-    contract, unit, cell = planned.contract, planned.unit, planned.cell
+    contract, method = planned.contract, planned.method
     with one_ledger(settings), open_ledger(settings) as ledger:
+        account = paying_account(ledger, contract, method, settings)
         if generator is None:
-            account = open_account(ledger, contract, unit.method, settings)
             charged = [entry.release for entry in ledger.entries(account.name)]
             writers = [
                 str(release.parameters[WRITER])
                 for release in charged
-                if release.mechanism == unit.method
+                if release.mechanism == method
             ]
         else:
             writers = [fingerprint(model_named(generator, settings))]
         # by the model that wrote it, what is published under the name that a run gives it
-        standing: list[tuple[ReleaseFacts, UnitReleases]] = []
+        standing: list[tuple[ReleaseFacts, NamedRelease]] = []
         for writer in dict.fromkeys(writers):
             facts = ReleaseFacts(planned.period, writer)
-            releases = UnitReleases.of(ledger, contract, unit, settings, facts)
-            name = releases.named[cell].release_id
+            (named,) = named_releases(
+                account, contract, method, [planned.point], settings, facts
+            ).values()
+            name = named.charge.release_id
             if ledger.find(name) is not None and ledger.published(name) is not None:
-                standing.append((facts, releases))
+                standing.append((facts, named))
         if not standing:
             return None
         if len(standing) > 1:
@@ -104,16 +107,16 @@ def standing_texts(
                 f"the model that wrote them: {len(standing)} models wrote such texts of "
                 f"{contract.name}",
             )
-        ((facts, releases),) = standing
-        content = releases.read(ledger, cell)
-        spent = spending_sentence(ledger, releases.named[cell].account, 1, 0)
-    drawn = on_texts(unit.method).decode(json.loads(content))
-    return PublishedRelease(contract, unit, cell, drawn, (spent,), settings, facts)
+        ((facts, named),) = standing
+        content = named.read(ledger)
+        spent = spending_sentence(ledger, account.name, 1, 0)
+    drawn = on_texts(method).decode(json.loads(content))
+    return replace(PublishedRelease.of(planned, drawn, (spent,), settings), facts=facts)
 
 
 def not_released(planned: PlannedRelease, settings: Settings, period: str | None) -> LedgerError:
     """No such texts stand, and no model is named: which commands make them."""
-    dataset, unit = planned.contract.name, planned.unit
+    dataset = planned.contract.name
     made = (
         f"{dataset}: no such texts were released; expected --generator MODEL, with which this "
         f"command makes them"
@@ -123,15 +126,16 @@ def not_released(planned: PlannedRelease, settings: Settings, period: str | None
         name
         for name, pipeline in pipelines
         if (pipeline.methods, pipeline.options, pipeline.kind)
-        == ((unit.method,), unit.options, "grid")
+        == ((planned.method,), planned.options, "grid")
     )
     name = next(alike, None)
-    if name is None or unit.shots[0] > MOST_SHOTS:
+    if name is None or planned.shots > MOST_SHOTS:
         return LedgerError(made)
     added = "" if period is None else f" --period {shlex.quote(period)}"
-    grid = f"--datasets {dataset} --epsilons {unit.epsilons[0]:g} --shots {unit.shots[0]} --seeds 0"
+    grid = f"--epsilons {planned.point.epsilon:g} --shots {planned.shots} --seeds 0"
     return LedgerError(
-        f"{made}; `dpicl run {name} {grid}{added} --generator MODEL` makes them and asks with them"
+        f"{made}; `dpicl run {name} --datasets {dataset} {grid}{added} --generator MODEL` makes "
+        f"them and asks with them"
     )
 
 
@@ -143,12 +147,8 @@ class TextRelease(Release):
         columns `label` and `text`, strings. Raises ParameterError: there are not so many.
         """
         texts, most = self.published.drawn, len(self.published.drawn)
-        if count is not None and (
-            isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most
-        ):
-            raise ParameterError(
-                "rows", count, f"a whole number, 1 to {most:,}: so many texts were released"
-            )
+        if count is not None:
+            count = whole("rows", count, most=most, why=": so many texts were released")
         return pa.table(
             {
                 name: pa.array([getattr(text, name) for text in texts[:count]], pa.string())
@@ -192,12 +192,12 @@ class TextRelease(Release):
         """All of them; `k` may only say how many they are. Raises ParameterError: the release has
         another number of them.
         """
-        contract, cell = self.contract, self.published.cell
-        if k not in (None, cell.shots):
+        contract, shots = self.contract, self.published.point.shots
+        if k not in (None, shots):
             raise ParameterError(
                 "k",
                 k,
-                f"{cell.shots}: {METHODS[self.method].title} releases one number of demonstrations",
+                f"{shots}: {METHODS[self.method].title} releases one number of demonstrations",
             )
         words = contract.prompts.answering
         pairs = tuple(

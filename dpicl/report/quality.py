@@ -287,17 +287,17 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
     its periods is released; DataError: the public rows break a rule.
     """
     dataset = request.dataset
-    contract, unit = settings.contract(dataset), planned_table(request, settings).unit
-    counting = tabular(unit.method)
+    contract, planned = settings.contract(dataset), planned_table(request, settings)
+    counting = tabular(planned.method)
     if contract.releases.horizon is None:
         raise ParameterError(
             "contract", dataset, "one with a horizon of periods, `releases.horizon`"
         )
     if not counting.is_series(contract):
         able = ", ".join(name for name, method in METHODS.items() if method.is_series(contract))
-        raise ParameterError("method", unit.method, f"one that counts a horizon: {able}")
+        raise ParameterError("method", planned.method, f"one that counts a horizon: {able}")
     with open_ledger(settings) as ledger:
-        horizon = Horizon.of(ledger, contract, unit, settings)
+        horizon = Horizon.of(ledger, planned, settings)
         released = horizon.published(horizon.series.periods)
         if not released:
             raise LedgerError(

@@ -56,32 +56,32 @@ LOG_PROBABILITY = "log p: "
 """Before a label: a column of predictions."""
 
 
-def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes], name: str = DRAFTS) -> None:
-    """What is to be published of a unit, or in a file of another name of some cells; the first that
-    is written whole stays.
+def write_drafts(unit: UnitFolder, drafts: Mapping[str, bytes], name: str = DRAFTS) -> None:
+    """What is to be published of a unit, by what it was asked for, or in a file of another name of
+    some releases; the first that is written whole stays.
     """
     write_arrays(
         unit.private / name,
-        {cell.key: np.frombuffer(draft, np.uint8) for cell, draft in drafts.items()},
+        {key: np.frombuffer(draft, np.uint8) for key, draft in drafts.items()},
         mode=PRIVATE_MODE,
     )
 
 
-def write_text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any], name: str = DRAFTS) -> None:
+def write_text_drafts(unit: UnitFolder, drawn: Mapping[str, Any], name: str = DRAFTS) -> None:
     """The same of what a model drew from private texts."""
     method = on_texts(unit.unit.method)
     write_drafts(
         unit,
         {
-            cell: json.dumps(method.encode(release), ensure_ascii=False).encode()
-            for cell, release in drawn.items()
+            key: json.dumps(method.encode(release), ensure_ascii=False).encode()
+            for key, release in drawn.items()
         },
         name,
     )
 
 
 def read_drafts(unit: UnitFolder) -> dict[str, bytes]:
-    """What `write_drafts` wrote, by the cell's key; nothing where nothing was drafted."""
+    """What `write_drafts` wrote, by what it was asked for; nothing where nothing was drafted."""
     files = [
         *unit.private.glob(DRAFTS),
         *unit.private.glob(f"{Path(DRAFTS_APART).parent}/[0-9]*.npz"),
@@ -89,23 +89,23 @@ def read_drafts(unit: UnitFolder) -> dict[str, bytes]:
     return {key: array.tobytes() for file in files for key, array in read_arrays(file).items()}
 
 
-def gather(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
+def gather(unit: UnitFolder, artefacts: Mapping[str, bytes]) -> None:
     """The published releases of a unit in one file: JSON, or arrays where each is one."""
     path = unit.path / unit.method.artefact
     if path.suffix == ".json":
-        write_json(path, {cell.key: json.loads(content) for cell, content in artefacts.items()})
+        write_json(path, {key: json.loads(content) for key, content in artefacts.items()})
     else:
         write_arrays(
             path,
             {
-                cell.key: np.load(io.BytesIO(content), allow_pickle=False)
-                for cell, content in artefacts.items()
+                key: np.load(io.BytesIO(content), allow_pickle=False)
+                for key, content in artefacts.items()
             },
         )
 
 
 def gathered(unit: UnitFolder) -> dict[str, bytes]:
-    """What `gather` wrote, by the cell's key; nothing where no such file is."""
+    """What `gather` wrote; nothing where no such file is."""
     path = unit.path / unit.method.artefact
     if not path.exists():
         return {}

@@ -79,7 +79,7 @@ def published(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
         yield submit(advance, run, unit_key)
         return
     yield submit(charge, run, unit_key)
-    if counted_batches(rows_of(run, unit.dataset), unit) is not None:
+    if counted_batches(rows_of(run, unit.dataset), unit.method) is not None:
         yield [submit(count, run, unit_key, part, PARTS) for part in range(PARTS)]
     for stage in drawing_stages(unit.method):
         yield submit(stage, run, (unit_key,) if stage.together else unit_key)

@@ -23,13 +23,12 @@ from typing import Any
 
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock
-from dpicl.contract.pipeline import Cell, Point
+from dpicl.contract.pipeline import Point
 from dpicl.ground.errors import RunError
 from dpicl.ground.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
 from dpicl.ground.types import PrivateTable
 from dpicl.home.accounts import open_ledger
-from dpicl.ledger import Ledger
-from dpicl.ledger import ReleaseCharge as Release
+from dpicl.ledger import Ledger, ReleaseCharge
 from dpicl.ledger.keys import canonical
 from dpicl.methods import dp_icl, few_shot_generation, on_texts, tabular
 from dpicl.methods.dp_icl import AnsweringJob
@@ -44,7 +43,7 @@ from dpicl.release.horizon import Horizon
 from dpicl.release.journal import FileJournal, KeptVotes, forget, sweep_votes, votes_folder
 from dpicl.release.names import QUERIES, ReleaseFacts, public_facts
 from dpicl.release.readers import fingerprint, reader_of, writer_of
-from dpicl.release.releases import UnitReleases
+from dpicl.release.releases import NamedRelease, named_releases, paying_account
 from dpicl.release.rows import counted, counted_batches, drafted, marked, note_state
 from dpicl.runs.artefacts import (
     DRAFTS,
@@ -84,9 +83,18 @@ def facts_of(folder: UnitFolder) -> ReleaseFacts:
     )
 
 
-def releases_of(ledger: Ledger, folder: UnitFolder) -> UnitReleases:
-    """The releases of a unit of a run, named and priced."""
-    return UnitReleases.of(ledger, folder.declared, folder.unit, folder.settings, facts_of(folder))
+def asked_of(folder: UnitFolder) -> list[Point[Any]]:
+    """What the releases of a unit are asked for."""
+    return [*points(folder.method, folder.unit).values()]
+
+
+def releases_of(ledger: Ledger, folder: UnitFolder) -> dict[str, NamedRelease]:
+    """The releases of a unit of a run, named and priced, by what they are asked for."""
+    contract, method = folder.declared, folder.unit.method
+    account = paying_account(ledger, contract, method, folder.settings)
+    return named_releases(
+        account, contract, method, asked_of(folder), folder.settings, facts_of(folder)
+    )
 
 
 @unit_stage("charge", lambda folder: folder.method.artefact, "owner", reads_rows=False)
@@ -100,44 +108,46 @@ def charge(folder: UnitFolder) -> str:
         _check_facts(folder, read_json(path), digests)
     with open_ledger(folder.settings) as ledger:
         releases = releases_of(ledger, folder)
-        missing, charged_now = releases.reserve(ledger)
-        note_spending(folder, releases.paying.values(), charged_now)
+        reserved = {key: named.reserve(ledger) for key, named in releases.items()}
+        paying = [named.paying for named in releases.values()]
+        note_spending(folder, paying, sum(its.is_new for its in reserved.values()))
+        missing = [key for key, its in reserved.items() if its.is_missing]
         if method.model_reads_rows:
-            for cell in missing:
-                ledger.begin_drawing(releases.named[cell].release_id)
+            for key in missing:
+                ledger.begin_drawing(releases[key].charge.release_id)
     charges = {
-        cell.key: {
-            "release": release.release_id,
-            "facts": digests[cell],
-            "missing": cell in missing,
+        key: {
+            "release": named.charge.release_id,
+            "facts": digests[key],
+            "missing": key in missing,
         }
-        for cell, release in releases.named.items()
+        for key, named in releases.items()
     }
     write_json(path, charges, mode=PRIVATE_MODE, replace=True)
     return f"{len(missing)} releases to write"
 
 
-def charged(folder: UnitFolder) -> dict[Cell, str]:
-    """The releases that were charged and are to be drafted; nothing of a unit that is released.
-    Raises RunError: none was, or what would be written here is not what was charged: then no row
-    may be read.
+def charged(folder: UnitFolder) -> dict[str, str]:
+    """The releases that were charged and are to be drafted, by what they are asked for; nothing of
+    a unit that is released. Raises RunError: none was, or what would be written here is not what
+    was charged: then no row may be read.
     """
     if (folder.path / folder.method.artefact).exists():
         return {}
     return {
-        cell: str(written["release"])
-        for cell, written in _charges(folder).items()
+        key: str(written["release"])
+        for key, written in _charges(folder).items()
         if written.get("missing", True)
     }
 
 
-def _charged_points(folder: UnitFolder) -> dict[Cell, Point[Any]]:
+def _charged_points(folder: UnitFolder) -> list[Point[Any]]:
     """What the releases are asked for that were charged and are to be drafted, as `charged`."""
-    asked = points(folder.method, folder.unit)
-    return {cell: asked[cell] for cell in charged(folder)}
+    to_draft = charged(folder)
+    return [point for point in asked_of(folder) if point.key in to_draft]
 
 
-def _charges(folder: UnitFolder) -> dict[Cell, dict[str, Any]]:
+def _charges(folder: UnitFolder) -> dict[str, dict[str, Any]]:
     path, digests = folder.private / CHARGED, _facts_digests(folder)
     if not path.exists():
         raise RunError(
@@ -145,17 +155,16 @@ def _charges(folder: UnitFolder) -> dict[Cell, dict[str, Any]]:
         )
     stored = read_json(path)
     _check_facts(folder, stored, digests)
-    return {cell: stored[cell.key] for cell in digests if cell.key in stored}
+    return {key: stored[key] for key in digests if key in stored}
 
 
 def _check_facts(
-    folder: UnitFolder, stored: Mapping[str, Mapping[str, Any]], digests: Mapping[Cell, str]
+    folder: UnitFolder, stored: Mapping[str, Mapping[str, Any]], digests: Mapping[str, str]
 ) -> None:
     """A run has one charge: a draft that was made under it may stand, and must not be published as
     another release.
     """
-    now = {cell.key: digest for cell, digest in digests.items()}
-    if any(now.get(key) != stored_charge["facts"] for key, stored_charge in stored.items()):
+    if any(digests.get(key) != stored_charge["facts"] for key, stored_charge in stored.items()):
         raise RunError(
             f"{folder.unit.key}: its releases were charged under another contract, model or "
             f"queries; "
@@ -163,39 +172,39 @@ def _check_facts(
         )
 
 
-def _facts_digests(folder: UnitFolder) -> dict[Cell, str]:
+def _facts_digests(folder: UnitFolder) -> dict[str, str]:
     """A digest of the public facts of each of a unit's releases: computed without the ledger, equal
     where the release is the same.
     """
     contract, unit, facts = folder.declared, folder.unit, facts_of(folder)
     described = {
-        cell: canonical(vars(public_facts(contract, unit.method, point, facts)))
-        for cell, point in points(folder.method, unit).items()
+        point.key: canonical(vars(public_facts(contract, unit.method, point, facts)))
+        for point in asked_of(folder)
     }
-    return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
+    return {key: hashlib.sha256(text.encode()).hexdigest() for key, text in described.items()}
 
 
-def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+def publish_drafts(folder: UnitFolder, drafts: Mapping[str, bytes]) -> dict[str, bytes]:
     """Publish drafts of what is charged and not published (RunError: some are not drafted), and
     read all releases of a unit back.
     """
     with open_ledger(folder.settings) as ledger:
         releases = releases_of(ledger, folder)
         missing = [
-            cell
-            for cell, release in releases.named.items()
-            if ledger.published(release.release_id) is None
+            key
+            for key, named in releases.items()
+            if ledger.published(named.charge.release_id) is None
         ]
-        if lacking := sum(cell not in drafts for cell in missing):
+        if lacking := sum(key not in drafts for key in missing):
             raise RunError(
                 f"{folder.unit.key}: {lacking} releases are charged and not written; resume the run"
             )
-        for cell in missing:
-            releases.publish(ledger, cell, drafts[cell])
-        published = {cell: releases.read(ledger, cell) for cell in releases.named}
+        for key in missing:
+            releases[key].publish(ledger, drafts[key])
+        published = {key: named.read(ledger) for key, named in releases.items()}
     if not folder.declared.privacy.budget.benchmark:
-        names = {release.release_id for release in releases.named.values()}
-        note_state(folder.rows, names, {releases.named[cell].release_id for cell in missing})
+        names = {key: named.charge.release_id for key, named in releases.items()}
+        note_state(folder.rows, names.values(), {names[key] for key in missing})
     return published
 
 
@@ -203,9 +212,7 @@ def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cel
 def release(folder: UnitFolder) -> str:
     """Publish what was drafted, unless something is published already, and gather what stands."""
     charges, drafts = _charges(folder), read_drafts(folder)
-    published = publish_drafts(
-        folder, {cell: drafts[cell.key] for cell in charges if cell.key in drafts}
-    )
+    published = publish_drafts(folder, {key: drafts[key] for key in charges if key in drafts})
     # of all that stand: a killed try may have left one behind
     for written in charges.values() if folder.method.model_reads_rows else ():
         forget(folder.settings, written["release"])
@@ -261,49 +268,49 @@ def advance(folder: UnitFolder) -> str:
         yield rows()
 
     with open_ledger(folder.settings) as ledger:
-        horizons = Horizon.all_of(ledger, contract, unit, folder.settings)
+        horizons = Horizon.all_of(ledger, contract, unit.method, asked_of(folder), folder.settings)
         releases = [horizon.release for horizon in horizons]
         progress = [
-            horizon.until(last, last, table, partial(_begun, folder, releases, horizon.cell))
+            horizon.until(last, last, table, partial(_begun, folder, releases, horizon.point.key))
             for horizon in horizons
         ]
         note_spending(folder, releases, 0)
     before = read_json(folder.path / SPENDING).get(_PUBLISHED, {})
     progress = [
-        replace(its, made=len(its.published) - before.get(horizon.cell.key, len(its.published)))
+        replace(its, made=len(its.published) - before.get(horizon.point.key, len(its.published)))
         for horizon, its in zip(horizons, progress, strict=True)
     ]
-    more = [_of(horizon.cell) if len(horizons) > 1 else "" for horizon in horizons]
+    more = [_of(horizon.point) if len(horizons) > 1 else "" for horizon in horizons]
     made = [
         its.sentence(horizon, first, last, name)
         for horizon, its, name in zip(horizons, progress, more, strict=True)
     ]
     write_json(folder.path / MADE, made)
     windows = {
-        horizon.cell: horizon.series.window(its.published[:last], first, last)
+        horizon.point.key: horizon.series.window(its.published[:last], first, last)
         for horizon, its in zip(horizons, progress, strict=True)
     }
-    gather(folder, {cell: method.encode(released) for cell, released in windows.items()})
+    gather(folder, {key: method.encode(released) for key, released in windows.items()})
     return (
         f"{sum(its.made for its in progress)} periods released now, until "
         f"{plan.period_of(unit.dataset)}"
     )
 
 
-def _of(cell: Cell) -> str:
+def _of(point: Point[Any]) -> str:
     """What tells one horizon of a unit from the others."""
-    return f", epsilon {cell.epsilon:g}" + (f", {cell.shots} shots" if cell.shots else "")
+    return f", epsilon {point.epsilon:g}" + (f", {point.shots} shots" if point.shots else "")
 
 
 def _begun(
-    folder: UnitFolder, releases: Sequence[Release], cell: Cell, is_new: bool, published: int
+    folder: UnitFolder, releases: Sequence[ReleaseCharge], key: str, is_new: bool, published: int
 ) -> None:
     """Add to what a run was charged, at once: a try that fails later was charged all the same, and
     made what the next one finds made.
     """
     note_spending(folder, releases, 0)
     noted = read_json(folder.path / SPENDING)
-    known = {cell.key: published} | noted.get(_PUBLISHED, {})
+    known = {key: published} | noted.get(_PUBLISHED, {})
     write_json(
         folder.path / SPENDING,
         {**noted, "charged_now": noted["charged_now"] + is_new, _PUBLISHED: known},
@@ -320,9 +327,8 @@ def prepare_stage(name: str) -> Stage:
 
     def prepare(folder: UnitFolder) -> str:
         asked = _charged_points(folder)
-        marks = marked(folder.rows, folder.unit, asked)
-        by_key = {cell.key: of_rows for cell, of_rows in marks.items()}
-        write_arrays(folder.private / MARKS, by_key, mode=PRIVATE_MODE)
+        marks = marked(folder.rows, folder.unit.method, asked)
+        write_arrays(folder.private / MARKS, marks, mode=PRIVATE_MODE)
         return f"{len(asked)} cells to draw"
 
     return unit_stage(name, MARKS, private=True)(prepare)
@@ -333,11 +339,11 @@ def count(run: str, unit_key: str, part: int, parts: int) -> str:
     """Count the batches of one piece of work for every charged release of a unit."""
     folder = open_unit(run, unit_key)
     rows, asked = folder.rows, _charged_points(folder)
-    batches = counted_batches(rows, folder.unit)
+    batches = counted_batches(rows, folder.unit.method)
     assert batches is not None
     with timed(folder.run, unit_key, "count", f"-{part}"):
-        for number in batches.numbers(part, parts):
-            counted(rows, folder.unit, batches, number, asked)
+        for number in batches.numbers(part, parts) if asked else ():
+            counted(rows, folder.unit.method, batches, number, asked)
     return f"part {part + 1} of {parts}, {len(asked)} releases"
 
 
@@ -348,9 +354,9 @@ def draw_stage(name: str) -> Stage:
     def draw(folder: UnitFolder) -> str:
         check(folder.method, folder.contract, folder.unit)
         asked, stored = _charged_points(folder), folder.private / MARKS
-        by_key = read_arrays(stored) if stored.exists() else {}
-        marks = {cell: by_key[cell.key] for cell in asked if cell.key in by_key}
-        write_drafts(folder, drafted(folder.rows, folder.unit, asked, marks) if asked else {})
+        marks = read_arrays(stored) if stored.exists() else {}
+        drafts = drafted(folder.rows, folder.unit.method, asked, marks) if asked else {}
+        write_drafts(folder, drafts)
         return f"{len(asked)} releases"
 
     return unit_stage(name, DRAFTS, private=True)(draw)
@@ -393,11 +399,11 @@ def _missing(folder: UnitFolder, part: int, parts: int) -> dict[str, str]:
     """Releases by the key of their point that this part has to write: what is in which part
     follows from the plan, whatever is missing.
     """
-    missing = {cell.key: name for cell, name in charged(folder).items()}
+    missing = charged(folder)
     if not missing:
         return {}
-    asked, drafted = points(folder.method, folder.unit).values(), read_drafts(folder)
-    plans = {point.key: plan_texts(folder.texts, point) for point in asked}
+    drafted = read_drafts(folder)
+    plans = {point.key: plan_texts(folder.texts, point) for point in asked_of(folder)}
     return {
         key: missing[key]
         for key in shares(plans, parts)[part]
@@ -411,8 +417,7 @@ def _write(begun: Sequence[tuple[UnitFolder, dict[str, str]]], *, shows: bool) -
     first, jobs = folders[0], []
     for folder, missing in begun:
         journal = FileJournal(folder.settings, missing, folder.draws, folder.rows.state)
-        asked = points(folder.method, folder.unit).values()
-        chosen = [point for point in asked if point.key in missing]
+        chosen = [point for point in asked_of(folder) if point.key in missing]
         jobs.append(few_shot_generation.job_of(folder.texts, chosen, journal))
     progress = progress_writer(folders, "writing demonstrations, token") if shows else None
     written = few_shot_generation.write(
@@ -423,10 +428,10 @@ def _write(begun: Sequence[tuple[UnitFolder, dict[str, str]]], *, shows: bool) -
         progress=progress,
     )
     for folder, texts in zip(folders, written, strict=True):
-        for number, (cell, point) in enumerate(points(folder.method, folder.unit).items()):
+        for number, point in enumerate(asked_of(folder)):
             if point.key in texts:
                 write_text_drafts(
-                    folder, {cell: texts[point.key]}, DRAFTS_APART.format(number=number)
+                    folder, {point.key: texts[point.key]}, DRAFTS_APART.format(number=number)
                 )
 
 
@@ -451,9 +456,8 @@ def consult(folder: UnitFolder) -> str:
     queries = folder.rows.queries().data.column("text").to_pylist()
     model = reader_of(plan.writing_model, settings, folder.method.answers.wanted_of(contract))
     sweep_votes(settings)
-    asked = {point.key: (cell, point) for cell, point in _charged_points(folder).items()}
-    chosen = {key: plan_answers(contract, point) for key, (_, point) in asked.items()}
-    names, rows = {key: missing[cell] for key, (cell, _) in asked.items()}, folder.rows.state
+    chosen = {point.key: plan_answers(contract, point) for point in _charged_points(folder)}
+    names, rows = missing, folder.rows.state
     if contract.privacy.budget.benchmark:  # in one place for all epsilons of a run
         places = dict.fromkeys(names, settings.private("votes", folder.run.name))
     else:  # beside the journals
@@ -481,5 +485,5 @@ def consult(folder: UnitFolder) -> str:
     if not path.exists():
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
     drafts = dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
-    write_text_drafts(folder, {asked[key][0]: answers for key, answers in drafts.items()})
+    write_text_drafts(folder, drafts)
     return f"{len(drafts)} times {contract.query_count} answers"

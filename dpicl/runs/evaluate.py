@@ -47,7 +47,7 @@ from dpicl.models.asking import isolated_answers, public_answer
 from dpicl.models.requests import Scorer, Tallying
 from dpicl.models.spec import ModelSpec, check_egress
 from dpicl.release.names import open_account
-from dpicl.release.releases import UnitReleases
+from dpicl.release.releases import NamedRelease
 from dpicl.release.table_files import read_table, write_row_groups, write_table
 from dpicl.runs.artefacts import (
     BASELINES,
@@ -387,7 +387,7 @@ def read_scores(folder: UnitFolder) -> dict[Cell, np.ndarray]:
 
 
 _MEASURED = {field.name for field in fields(Metrics)}
-EVALUATION = Cell("evaluation")
+EVALUATION = "evaluation"
 """The one release of an evaluation."""
 
 
@@ -491,24 +491,21 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """
     contract, unit = folder.contract, folder.unit
     with open_ledger(folder.settings) as ledger:
-        account, releases = (
-            open_account(ledger, contract, unit.method, folder.settings),
-            releases_of(ledger, folder).named.values(),
-        )
-        release = evaluation_of(
+        account = open_account(ledger, contract, unit.method, folder.settings)
+        releases = [named.charge for named in releases_of(ledger, folder).values()]
+        charge = evaluation_of(
             ledger_key(folder.settings), account, contract, unit, releases, read_plan(folder.run)
         )
-        named = UnitReleases(contract, unit, folder.settings, {EVALUATION: release})
-        if named.charge(ledger, EVALUATION).artefact_sha256 is None:
+        named = NamedRelease(contract, unit.method, EVALUATION, charge, folder.settings)
+        if named.reserve(ledger).is_missing:
             truth = folder.method.answers.truth_of(folder.rows.queries(), contract)
             right = tabular_method.right_counts(read_scores(folder), truth, unit)
             noise = folder.draws.secret("evaluation", "")
             named.publish(
                 ledger,
-                EVALUATION,
                 json.dumps(tabular_method.released_counts(right, contract, unit, noise)).encode(),
             )
-        counts = json.loads(named.read(ledger, EVALUATION))
+        counts = json.loads(named.read(ledger))
     return _rows(folder, tabular_method.metrics_of(counts, unit))
 
 

@@ -28,17 +28,23 @@ from dpicl.ledger import Account, Described, Ledger, release_id
 from dpicl.ledger import ReleaseCharge as Release
 from dpicl.ledger.budget import as_paid
 from dpicl.methods import METHODS, on_texts, tabular_method
-from dpicl.methods.grid import check
+from dpicl.methods.grid import check, points
 from dpicl.methods.row_method import check_rows
 from dpicl.methods.text_method import TextMethod
 from dpicl.models.asking import AskedBy
 from dpicl.models.embedding import check_embedder, embedder_fingerprint
 from dpicl.models.opening import close_scorers
 from dpicl.models.spec import ModelSpec, check_egress, resolve_model
-from dpicl.release.names import PERIOD, ReleaseFacts, accounts_of, open_account
+from dpicl.release.names import PERIOD, ReleaseFacts, accounts_of
 from dpicl.release.pipelines import Pipeline, find_pipeline, load_pipelines, override, registry
 from dpicl.release.readers import fingerprint, settled_model
-from dpicl.release.releases import AccountQuote, check_quotes, named_releases, quoted
+from dpicl.release.releases import (
+    AccountQuote,
+    check_quotes,
+    named_releases,
+    paying_account,
+    quoted,
+)
 from dpicl.release.request import (
     check_drawn,
     check_named,
@@ -96,9 +102,12 @@ def charges(
         declared = settings.declared(unit.dataset)
         contract, extra = plan.contract_of(unit, declared), plan.fewer_queries(unit, declared)
         facts = ReleaseFacts(plan.period_of(unit.dataset), writer, embedder, extra)
-        releases = list(named_releases(ledger, contract, unit, settings, facts).values())
-        account = open_account(ledger, contract, unit.method, settings)
+        account = paying_account(ledger, contract, unit.method, settings)
         accounts[account.name] = account
+        asked = points(METHODS[unit.method], unit).values()
+        named = named_releases(account, contract, unit.method, asked, settings, facts).values()
+        # what is charged: of a period of texts its horizon
+        releases = [release.paying for release in named]
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
             releases.append(evaluation_of(key, account, contract, unit, releases, plan))
@@ -476,12 +485,13 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     if plan.beside:
         _check_beside(contract, unit, plan)
     if method.model_reads_rows:
-        check_writer(contract, unit, plan.writing_model)
+        check_writer(contract, unit.method, plan.writing_model)
         check_embedder(plan.embedder)
     method.refuse_run(contract)
     _check_periods(contract, unit, plan)
     check(method, contract if plan.pipeline.reports is None else as_received(contract), unit)
-    check_drawn(contract, unit, anyway=plan.pipeline.anyway)
+    asked = points(method, unit).values()
+    check_drawn(contract, method, asked, anyway=plan.pipeline.anyway)
 
 
 def _check_beside(contract: Declared, unit: Unit, plan: Plan) -> None:
@@ -507,7 +517,7 @@ def _check_beside(contract: Declared, unit: Unit, plan: Plan) -> None:
 def _check_periods(contract: Declared, unit: Unit, plan: Plan) -> None:
     """What a run makes of a horizon is over, and a window is of one."""
     if not METHODS[unit.method].is_series(contract):
-        check_window(contract, unit, plan.pipeline.window)
+        check_window(contract, unit.method, plan.pipeline.window)
         return
     if isinstance(contract, TextContract) and plan.pipeline.window is not None:
         raise ParameterError(

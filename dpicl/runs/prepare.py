@@ -26,7 +26,9 @@ from dpicl.ground.errors import ParameterError, RunError
 from dpicl.ground.files import read_arrays, read_json, write_json
 from dpicl.ground.printable import tell_holder
 from dpicl.home.settings import Settings
+from dpicl.methods import METHODS
 from dpicl.methods.collection import Collection
+from dpicl.methods.grid import points
 from dpicl.release.collected import count_collection
 from dpicl.release.horizon import uncounted
 from dpicl.release.rows import Rows, check_rules, warnings_of
@@ -50,8 +52,12 @@ def ingest(run: str, dataset: str) -> str:
     """Read a data set once: whole, or its batches."""
     plan = read_plan(Path(run))
     with timed(Path(run), dataset, "ingest"):
-        units = [unit for unit in plan.units.values() if unit.dataset == dataset]
-        until = partial(uncounted, units=units, settings=Settings.current())
+        asked = [
+            (unit.method, [*points(METHODS[unit.method], unit).values()])
+            for unit in plan.units.values()
+            if unit.dataset == dataset
+        ]
+        until = partial(uncounted, asked=asked, settings=Settings.current())
         period = plan.period_of(dataset)
         return rows_of(run, dataset).read(period, partial(until, period=period))
 
@@ -139,7 +145,7 @@ def _hand_over(unit: UnitFolder, plan: Plan, stored: dict[str, np.ndarray]) -> N
     }
     gather(
         unit,
-        {cell: unit.method.encode(tally) for cell, tally in read_tallies(unit, named).items()},  # type: ignore[attr-defined]
+        {cell.key: unit.method.encode(tally) for cell, tally in read_tallies(unit, named).items()},  # type: ignore[attr-defined]
     )
 
 

@@ -27,6 +27,7 @@ from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
 from dpicl.methods.base import ZERO_SHOT
 from dpicl.methods.evaluation import scorers
+from dpicl.methods.grid import points
 from dpicl.methods.public_questions import check_scores
 from dpicl.methods.row_method import check_model, row_method
 from dpicl.methods.tabular_method import TabularMethod
@@ -82,7 +83,10 @@ def probe(run: str) -> str:
             if isinstance(contract.task, FreeText):
                 scorers()  # what the answers are measured by may not be installed
             spec = plan.writing_model
-            descriptions.append(check_reading(spec, plan.embedder, unit, contract, settings))
+            asked = points(METHODS[unit.method], unit).values()
+            descriptions.append(
+                check_reading(spec, plan.embedder, unit.method, asked, contract, settings)
+            )
     models = [
         json.loads(text)
         for text in dict.fromkeys(

@@ -26,13 +26,13 @@ def certified(place: Place, cli: Cli, name: str) -> Path:
         f"protect {name} --method mst_tabicl --shots 2 --out {place.root / f'{name}.jsonl'}",
     )
     settings, path = Settings.from_environment(), place.root / f"{name}.csv"
-    unit = planned_table(
+    planned = planned_table(
         ReleaseRequest(dataset=name, epsilon=1, method="mst_tabicl", shots=2), settings
-    ).unit
+    )
     write_certified(
         path,
         lambda target: target.write(b"a\n1\n"),
-        certify(settings.declared(name), unit, settings),
+        certify(planned.contract, planned.method, planned.point, settings),
         settings,
     )
     return path

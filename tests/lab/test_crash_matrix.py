@@ -12,10 +12,9 @@ import pytest
 
 import dpicl.release.releases
 import dpicl.runs.draw
-from dpicl.contract.pipeline import Cell
 from dpicl.home.accounts import open_ledger
 from dpicl.ledger import Ledger
-from dpicl.release.releases import UnitReleases
+from dpicl.release.releases import NamedRelease, Reserved
 from dpicl.runs.draw import releases_of
 from dpicl.runs.run_folder import UnitFolder
 from lab.benchmarks.crash.matrix import cluster_runner, forks, in_one_process, play, scratch
@@ -95,12 +94,12 @@ def last_wins() -> None:
             change.append("published", {"release_id": release_id, **won})
         return artefact_sha256
 
-    def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+    def publish_drafts(folder: UnitFolder, drafts: Mapping[str, bytes]) -> dict[str, bytes]:
         with open_ledger(folder.settings) as ledger:
             releases = releases_of(ledger, folder)
-            for cell, content in drafts.items():
-                releases.publish(ledger, cell, content)
-            return {cell: releases.read(ledger, cell) for cell in releases.named}
+            for key, content in drafts.items():
+                releases[key].publish(ledger, content)
+            return {key: named.read(ledger) for key, named in releases.items()}
 
     Ledger.publish = publish  # type: ignore[method-assign]
     dpicl.runs.draw.publish_drafts = publish_drafts
@@ -108,15 +107,16 @@ def last_wins() -> None:
 
 def draw_first() -> None:
     """Draw, and only then charge."""
-    reserve = UnitReleases.reserve
-    UnitReleases.reserve = lambda releases, _ledger: (list(releases.named), 0)  # type: ignore[method-assign]
+    reserve = NamedRelease.reserve
+    NamedRelease.reserve = lambda _named, _ledger: Reserved(True, False)  # type: ignore[method-assign]
 
-    def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+    def publish_drafts(folder: UnitFolder, drafts: Mapping[str, bytes]) -> dict[str, bytes]:
         with open_ledger(folder.settings) as ledger:
             releases = releases_of(ledger, folder)
-            for cell in reserve(releases, ledger)[0]:
-                releases.publish(ledger, cell, drafts[cell])
-            return {cell: releases.read(ledger, cell) for cell in releases.named}
+            for key, named in releases.items():
+                if reserve(named, ledger).is_missing:
+                    named.publish(ledger, drafts[key])
+            return {key: named.read(ledger) for key, named in releases.items()}
 
     dpicl.runs.draw.publish_drafts = publish_drafts
 

@@ -46,7 +46,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 def draw(
     ledger: Ledger, settings: Settings, name: str, *, account: str = "shop", publish: bool = True
 ) -> None:
-    """What `UnitReleases` does, without rows."""
+    """What `NamedRelease` does, without rows."""
     one = release(name, account=account)
     ledger.reserve(one)
     write_receipt(ledger, one, settings)

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import dpicl.release.query_session
-from dpicl.contract.pipeline import Cell
 from dpicl.ground.errors import BudgetError, LedgerError
 from dpicl.home.settings import Settings
 from dpicl.methods.options import EnsembleOptions
@@ -46,7 +45,8 @@ def wish(
     contract = Settings.from_environment().texts(name)
     return EnsembleRequest(
         contract.model_copy(update={"query_count": COUNT}),
-        Cell("icl", epsilon, 1),
+        epsilon,
+        1,
         ModelSpec(name="fake", kind="fake"),
         options,
     )

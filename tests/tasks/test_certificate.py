@@ -35,7 +35,7 @@ from dpicl.release.certificate_files import (
 from dpicl.release.certificate_issue import certify
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
-from dpicl.runs.draw import facts_of
+from dpicl.runs.draw import asked_of, facts_of
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import open_unit
 from tests.harness import SMALL, install, install_texts, letters, new_place, shop, shop_rows
@@ -72,10 +72,10 @@ def release(settings: Settings, name: str, method: str, epsilon: float) -> None:
 
 
 def issued(settings: Settings, name: str, method: str, epsilon: float) -> Certificate:
-    unit = planned_table(
+    planned = planned_table(
         ReleaseRequest(dataset=name, epsilon=epsilon, method=method, shots=2), settings
-    ).unit
-    return certify(settings.declared(name), unit, settings)
+    )
+    return certify(planned.contract, planned.method, planned.point, settings)
 
 
 def test_a_certificate_says_what_the_account_was_charged_before_and_after(
@@ -126,14 +126,13 @@ def test_a_certificate_says_what_the_account_was_charged_before_and_after(
 
 def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> None:
     before = issued(settings, NAME, "mst_tabicl", 1.0).to_json()
-    unit = planned_table(
+    more = planned_table(
         ReleaseRequest(dataset=NAME, epsilon=1.0, method="mst_tabicl", shots=4), settings
-    ).unit
+    )
     release(settings, NAME, "mst_tabicl", 0.25)
     assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before
-    assert certify(settings.declared(NAME), unit, settings).to_json() == before, (
-        "more shots of the same release"
-    )
+    again = certify(more.contract, more.method, more.point, settings)
+    assert again.to_json() == before, "more shots of the same release"
     for path in released_folder(settings).rglob("*.certificate"):
         path.unlink()
     assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before, (
@@ -156,11 +155,11 @@ def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Se
 
 
 def test_nothing_is_certified_before_it_is_published(settings: Settings) -> None:
-    unit = planned_table(
+    planned = planned_table(
         ReleaseRequest(dataset=NAME, epsilon=3.0, method="mst_tabicl", shots=2), settings
-    ).unit
+    )
     with pytest.raises(LedgerError, match="nothing is published for this release"):
-        certify(settings.declared(NAME), unit, settings)
+        certify(planned.contract, planned.method, planned.point, settings)
 
 
 def test_a_receipt_that_was_edited_certifies_nothing(settings: Settings) -> None:
@@ -383,13 +382,9 @@ def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(
         for stage, references in steps(str(run)):
             stage(*references)
         folder = open_unit(str(run), "few_shot_generation__certified_letters__seed0")
-        with pytest.raises(
-            ParameterError, match=r"cell=None: expected one of icl,epsilon=1.0,shots=1"
-        ):
-            certify(folder.declared, folder.unit, folder.settings, facts_of(folder))
         made = [
-            certify(folder.declared, folder.unit, folder.settings, facts_of(folder), cell=cell)
-            for cell in folder.unit.cells("icl")
+            certify(folder.declared, folder.unit.method, point, folder.settings, facts_of(folder))
+            for point in asked_of(folder)
         ]
     first, second = made
     assert (

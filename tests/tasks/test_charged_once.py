@@ -16,7 +16,6 @@ import pytest
 
 from dpicl.ground.errors import RunError
 from dpicl.home.settings import Settings
-from dpicl.methods import grid
 from dpicl.report import report_steps
 from dpicl.runs.artefacts import read_drafts
 from dpicl.runs.draw import publish_drafts
@@ -94,13 +93,7 @@ def test_a_journal_goes_although_the_process_that_published_was_killed_before_it
         journals = place.home / "private" / "journals"
         with Settings.from_environment().entered():
             drafts = read_drafts(folder)
-            publish_drafts(
-                folder,
-                {
-                    cell: drafts[cell.key]
-                    for cell in grid.prices(folder.method, folder.declared, folder.unit)
-                },
-            )
+            publish_drafts(folder, drafts)
         assert any(journals.iterdir())
         run_units(run, InProcess(), report_steps(run))
         assert not journals.exists() or not any(journals.iterdir())

@@ -158,19 +158,19 @@ def test_who_draws_more_slowly_than_its_twin_offers_nothing_and_notes_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    offer = releases.UnitReleases.publish
+    offer = releases.NamedRelease.publish
 
     def slow(*arguments: Any) -> Any:
         draft = drafted(*arguments)
         with monkeypatch.context() as twin:
             twin.setattr(one_release, "drafted", drafted)
-            twin.setattr(releases.UnitReleases, "publish", offer)
+            twin.setattr(releases.NamedRelease, "publish", offer)
             protect(home, budget=3)
         seen.append(kept(home))
         return draft
 
     monkeypatch.setattr(one_release, "drafted", slow)
-    monkeypatch.setattr(releases.UnitReleases, "publish", lambda *arguments: seen.append("offered"))
+    monkeypatch.setattr(releases.NamedRelease, "publish", lambda *arguments: seen.append("offered"))
     dpicl.protect(frame(seed=1), SCHEMA, epsilon=1, account="customers", budget=3, home=home)
     assert seen == [kept(home)] and spent(home) == {"customers": (1, 1)}
 
@@ -179,7 +179,7 @@ def test_no_second_draw_outlives_two_kills(home: Path, monkeypatch: pytest.Monke
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for owner, step in ((Ledger, "publish"), (releases.UnitReleases, "_place")):
+    for owner, step in ((Ledger, "publish"), (releases.NamedRelease, "_place")):
         with monkeypatch.context() as here, pytest.raises(KeyboardInterrupt):
             here.setattr(owner, step, killed)
             protect(home, budget=2)

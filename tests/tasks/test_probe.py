@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def test_asking_refuses_a_model_before_its_release_is_opened(place: Place, habit
         with pytest.raises(ModelError):
             list(
                 QuerySession(
-                    type(asked)(asked.contract, asked.cell, spec, asked.options),
+                    replace(asked, model=spec),
                     Settings.from_environment(),
                 ).answer(["one"])
             )

@@ -142,7 +142,7 @@ def test_packages_that_are_not_there_are_one_sentence(
 
 def test_options_of_a_method_are_options_of_the_release(place: Place) -> None:
     chosen = released(place, "ldp_tabicl", design="one-column", estimator="tree")
-    assert chosen.published.unit.options.ldp_tabicl.design == "one-column"
+    assert chosen.published.options.ldp_tabicl.design == "one-column"
     assert not chosen.table(100).equals(released(place, "ldp_tabicl").table(100))
     with pytest.raises(DpiclError, match="options of the release: options.ldp_tabicl.design"):
         released(place, "ldp_tabicl", design="none of them")

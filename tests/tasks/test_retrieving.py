@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import dpicl.release.query_session
-from dpicl.contract.pipeline import Cell
 from dpicl.ground.errors import LedgerError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
@@ -49,10 +48,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def wish() -> EnsembleRequest:
     contract = Settings.from_environment().texts("letters")
-    cell = Cell("icl", 2.0, 1)
     return EnsembleRequest(
         contract.model_copy(update={"query_count": COUNT}),
-        cell,
+        2.0,
+        1,
         ModelSpec(name="fake", kind="fake"),
         NEAR,
     )

@@ -104,10 +104,9 @@ def killed_at(owner: type, method: str) -> Iterator[None]:
 
 
 def horizon_of(settings: Settings | None = None) -> tuple[Any, Horizon]:
-    settings, plan = settings or Settings.current(), planned()
-    unit = plan.unit
+    settings = settings or Settings.current()
     opened = open_ledger(settings)
-    return opened, Horizon.of(opened.__enter__(), settings.contract(NAME), unit, settings)
+    return opened, Horizon.of(opened.__enter__(), planned(), settings)
 
 
 def published(settings: Settings | None = None) -> list[Arrays]:
@@ -251,7 +250,7 @@ def test_counts_that_were_frozen_anew_are_refused_by_the_charge_of_those_before(
         first = horizon.frozen.read(1)
         assert first is not None
         made = horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
-        horizon._releases(horizon.part(2, made.name)).charge(horizon.ledger, horizon.cell)  # noqa: SLF001
+        horizon._named(horizon.part(2, made.name)).reserve(horizon.ledger)  # noqa: SLF001
         (place.home / "series" / horizon.release.release_id / "00002").unlink()
         horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
         night(2)

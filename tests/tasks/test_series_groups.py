@@ -61,9 +61,8 @@ def night(
 
 @contextmanager
 def horizon_of(plan: Any) -> Iterator[Horizon]:
-    unit = plan.unit
     with open_ledger(Settings.current()) as ledger:
-        yield Horizon.of(ledger, Settings.current().contract(NAME), unit, Settings.current())
+        yield Horizon.of(ledger, plan, Settings.current())
 
 
 def published(shots: int = 2) -> list[Arrays]:
@@ -151,7 +150,7 @@ def test_a_pipeline_s_own_rate_of_one_stands_before_a_contract_s(place: Place) -
     whole = replace(
         plan,
         contract=Settings.current().contract(NAME),
-        unit=replace(plan.unit, sampling_rates=(Fraction(1),)),
+        point=replace(plan.point, key=f"{plan.point.key},rate=1", sampling_rate=Fraction(1)),
     )
     made = release_planned(whole, Settings.current(), now=after(2))
     assert spent()[1] == 3 and "2 periods released now" in made.spent[1]

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpicl.contract.pipeline import Cell
 from dpicl.data import text_files
 from dpicl.data import text_files as checks
 from dpicl.ground.errors import DataError
@@ -126,7 +125,8 @@ def answered(
     contract = Settings.from_environment().texts(name).model_copy(update={"query_count": 3})
     asked = EnsembleRequest(
         contract,
-        Cell("icl", 2.0, 1),
+        2.0,
+        1,
         ModelSpec(name="fake", kind="fake"),
         EnsembleOptions(**options),
     )

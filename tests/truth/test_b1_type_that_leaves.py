@@ -442,7 +442,11 @@ def test_a_name_is_made_of_texts_and_a_type_of_how_they_are_written(
 
 
 @pytest.mark.parametrize(
-    "stated", [[True, 1], [True, "yes", 1], [float("nan"), 1.0], [0, 0.0], [None, 1], [1, [2]]]
+    "stated",
+    [
+        *([True, 1], [True, "yes", 1], [float("nan"), 1.0], [0, 0.0], [None, 1], [1, [2]]),
+        *([2**63, 1], [-(2**63) - 1, 0], [2**53 + 1, 0.5], [10**400, 0.5]),
+    ],
 )
 def test_categories_that_are_of_no_type_together_are_refused(stated: list[Any]) -> None:
     content = {

@@ -189,6 +189,18 @@ def test_odd_names_are_released_as_they_are(tmp_path: Path) -> None:
         assert "The Dose [mg] is " in release.demonstrations(4).text()
 
 
+@pytest.mark.parametrize("method", ["mst_tabicl", "ldp_tabicl"])
+def test_columns_called_label_in_several_ways_are_features(method: str) -> None:
+    names = ["label", "label_", "label__"]
+    rows = frame(names)
+    trust = "local" if method == "ldp_tabicl" else "central"
+    release = dpicl.protect(
+        rows, schema(names), epsilon=9, account="labels", budget=9, method=method, trust=trust
+    )
+    assert list(release.table(np.int64(3)).columns) == [*names, "y"]
+    assert len(release.demonstrations(np.int32(2))) == 2
+
+
 @pytest.mark.parametrize(
     "name",
     ["a\nb", "a\tb", " a", "a ", "", "a" * 256, "\x00", "a\x1b[2Jb", "a\r", "\u2003a", "a\n"],

@@ -49,6 +49,24 @@ def read(
     return list(zip(table.column("x").to_pylist(), table.column("z").to_pylist(), strict=True))
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"type": "category", "categories": ["1", "2"], "nullable": True},
+        {"type": "category", "categories": [1, 2], "nullable": True},
+        {"type": "category", "categories": [0.5, 1], "nullable": True},
+        {"type": "date", "bounds": ["2020-01-01", "2021-01-01"], "nullable": True},
+        {"type": "datetime", "bounds": ["2020-01-01", "2021-01-01"], "nullable": True},
+        {"type": "integer", "bounds": [0, 9], "nullable": True},
+    ],
+    ids=lambda column: str(list(column.values())[:2]),
+)
+@pytest.mark.parametrize("written", ["-9", "-9.0", "-9.00"])
+def test_a_number_for_missing_is_it_in_any_way_of_writing_it(column: Column, written: str) -> None:
+    contract = declared({**column, "missing": [-9]})
+    assert read(contract, [written]) == read(contract, [""])
+
+
 CONTRADICTIONS: dict[str, tuple[Column, str | None]] = {
     "a category": (CITY, "n/a"),
     "a country": (CITY, "NA"),

@@ -194,6 +194,26 @@ def test_an_object_of_no_plain_type_is_refused_among_any_others(name: str) -> No
             Plain.of(pd.DataFrame({"x": values, "y": ["a"] * 3}), columns)
 
 
+@pytest.mark.parametrize("kind", [pa.decimal128(5, -2), pa.decimal256(9, -1)], ids=str)
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"type": "integer", "bounds": [0, 500]},
+        {"type": "real", "bounds": [0, 500]},
+        {"type": "category", "categories": [100, 200]},
+    ],
+    ids=lambda column: str(column["type"]),
+)
+def test_decimals_of_hundreds_are_whole_numbers(column: dict[str, Any], kind: pa.DataType) -> None:
+    label = {"type": "category", "categories": ["no", "yes"]}
+    contract = schema_contract({"columns": {"x": column, "y": label}, "label": "y"})
+    found, same = (
+        parse.typed_table(pa.table({"x": values, "y": ["no", "yes"]}), contract, "rows")
+        for values in (pa.array([Decimal(100), Decimal(200)], kind), pa.array([100, 200]))
+    )
+    assert found.equals(same)
+
+
 def test_plain_objects_are_read_as_they_are_written() -> None:
     cells = [
         np.datetime64("2020-02-29", "ns"),

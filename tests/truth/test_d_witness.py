@@ -59,7 +59,7 @@ def people(settings: Settings) -> str:
 def spend(
     settings: Settings, name: str, address: str | None = None, *, account: str = "people"
 ) -> None:
-    """A release of epsilon 1 of 2, as `UnitReleases` makes it."""
+    """A release of epsilon 1 of 2, as `NamedRelease` makes it."""
     with open_ledger(settings) as ledger:
         ledger.ensure_account(
             Account(account, "row", ADD, epsilon_cap=CAP), [address or people(settings)]

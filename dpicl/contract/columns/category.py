@@ -100,7 +100,13 @@ class CategoryColumn(AnyColumn):
         if isinstance(content, dict) and isinstance(
             stated := content.get("categories"), list | tuple
         ):
-            kind = type_of([value for value in stated if value != MISSING])
+            values = [value for value in stated if value != MISSING]
+            kind = type_of(values)
+            if not all(_is_exact(value, kind) for value in values):
+                raise ValueError(
+                    "categories holds a whole number that has too many digits for a number of 64 "
+                    "bits; expected texts, in quotes"
+                )
             if kind != "category":
                 content = {**content, "categories": [as_written(value) for value in stated]}
         column = handler(content)
@@ -162,8 +168,13 @@ class CategoryColumn(AnyColumn):
     def marked(
         self, text: pa.ChunkedArray, words: tuple[str, ...], read: Callable[[], pa.ChunkedArray]
     ) -> pa.ChunkedArray:
-        """Which texts are one of the words for a missing value."""
-        return is_word(text, words, self.value_type)
+        """Which texts are one of the words for a missing value; numbers in any way of writing
+        them, in a column of texts too.
+        """
+        import pyarrow.compute as pc
+
+        marked = is_word(text, words, self.value_type)
+        return pc.or_(marked, is_number_word(text, words))
 
     def mended(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Values with `(missing)`, or else the first category, in the place of null."""
@@ -383,6 +394,15 @@ def type_of(stated: Sequence[Any]) -> ValueType:
     return "real" if kinds and kinds <= {int, float} else "category"
 
 
+def _is_exact(value: Any, kind: ValueType) -> bool:
+    """Whether a value that is stated is one of its column's type."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return True
+    if kind == "integer":
+        return -(2**63) <= value < 2**63
+    return kind != "real" or (abs(value) < 2**1023 and int(float(value)) == value)
+
+
 def written_type(texts: Sequence[str]) -> ValueType:
     """Of a list that nobody has written yet: whole numbers, where each text is one and stays as it
     is; else text.
@@ -485,6 +505,14 @@ def category_codes(text: pa.ChunkedArray, categories: tuple[str, ...], kind: Val
         )
         codes = pc.coalesce(codes, meant.take(pc.index_in(text, value_set=others).combine_chunks()))
     return codes
+
+
+def is_number_word(text: pa.ChunkedArray, words: Sequence[str]) -> pa.Array:
+    """Which texts are a number that is one of the words, in any way of writing it: -9.0 for -9."""
+    import pyarrow as pa
+
+    numbers = tuple(word for word in words if NUMBER.fullmatch(word))
+    return is_word(text, numbers, "real") if numbers else pa.repeat(False, len(text))
 
 
 def is_word(text: pa.ChunkedArray, words: tuple[str, ...], kind: ValueType) -> pa.Array:

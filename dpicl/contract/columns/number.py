@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 
 from dpicl.contract.base import Problems
 from dpicl.contract.columns.base import MISSING, AnyColumn, Extent, Refuse
-from dpicl.contract.columns.category import NUMBER
+from dpicl.contract.columns.category import NUMBER, is_number_word
 from dpicl.contract.parts import Attribute, GroupKey, Rule, Word
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class NumberColumn(AnyColumn):
         is_marked = pc.is_in(text, value_set=pa.array(words))
         meant = [number for word in words if (number := self.number(word)) is not None]
         if not meant:
-            return is_marked
+            return pc.or_(is_marked, is_number_word(text, words))
         numbers = read().cast(pa.float64(), safe=False)
         return pc.or_(is_marked, pc.is_in(numbers, value_set=pa.array(meant, pa.float64())))
 

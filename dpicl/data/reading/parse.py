@@ -236,6 +236,9 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
                 for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)
             ]
             column = pa.chunked_array(taken, kind)
+        if pa.types.is_decimal(column.type) and column.type.scale < 0:  # written as 1E+2 else
+            digits = min(76, column.type.precision - column.type.scale)
+            column = column.cast(pa.decimal256(digits, 0))
         # a whole one without an exponent, which Arrow writes from 1e+15 on
         if pa.types.is_floating(column.type):
             column = column.cast(pa.float64())

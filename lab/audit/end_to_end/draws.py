@@ -25,7 +25,7 @@ from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pe import TabPe
 from dpicl.models.kinds.fake import HashScorer
-from dpicl.release.releases import UnitReleases
+from dpicl.release.releases import NamedRelease
 from dpicl.runs.chain import published, rows_ready
 from dpicl.runs.execute import call_all
 from dpicl.runs.plan import make_plan
@@ -87,19 +87,19 @@ class _Recorder:
         """While releases are made: each is drawn as often as the cell says, and the last draw
         published.
         """
-        publish, write = UnitReleases.publish, few_shot_generation.write
+        publish, write = NamedRelease.publish, few_shot_generation.write
 
         def written(*arguments: Any, **options: Any) -> Any:
             self._draw_again(lambda: write(*arguments, **options))
             return write(*arguments, **options)
 
-        def published(releases: UnitReleases, ledger: Any, of: Any, content: bytes) -> Any:
+        def published(named: NamedRelease, ledger: Any, content: bytes) -> Any:
             self.scores.append(self._cell.statistics(content))
-            self.charged.append(releases.named[of].guarantee)
-            return publish(releases, ledger, of, content)
+            self.charged.append(named.charge.guarantee)
+            return publish(named, ledger, content)
 
         with ExitStack() as stack:
-            stack.enter_context(patch.object(UnitReleases, "publish", published))
+            stack.enter_context(patch.object(NamedRelease, "publish", published))
             if self._cell.declaration.kind == "texts":  # which a model reads
                 stack.enter_context(patch.object(few_shot_generation, "write", written))
                 stack.enter_context(self._answers())

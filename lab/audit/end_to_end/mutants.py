@@ -27,7 +27,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.release import rows as source
-from dpicl.release.releases import UnitReleases
+from dpicl.release.releases import NamedRelease
 from dpicl.runs import chain
 from dpicl.runs.run_folder import open_unit
 from dpicl.runs.stage import stage
@@ -72,12 +72,14 @@ def _permutation_split(split_table: Any) -> Any:
     return permuted
 
 
-@mistake("content-named release", "a period's history: protect", "of", UnitReleases)
-def _content_named(releases_of: Any) -> Any:
+@mistake("content-named release", "a period's history: protect", "named_releases")
+def _content_named(named_releases: Any) -> Any:
     """A release's name holds its rows."""
 
-    def of(ledger: Any, contract: Any, unit: Any, settings: Any, facts: Any) -> UnitReleases:
-        releases = releases_of(ledger, contract, unit, settings, facts)
+    def named_by_content(
+        account: Any, contract: Any, method: Any, asked: Any, settings: Any, facts: Any
+    ) -> dict[str, NamedRelease]:
+        releases = named_releases(account, contract, method, asked, settings, facts)
         folders = {"data_folder": settings.data, "cache_folder": settings.cache}
         rows = load_source(contract, **folders).to_pylist()
 
@@ -87,11 +89,11 @@ def _content_named(releases_of: Any) -> Any:
                 release_id=hashlib.sha256(f"{release.release_id} {rows}".encode()).hexdigest(),
             )
 
-        return replace(
-            releases, named={cell: named(release) for cell, release in releases.named.items()}
-        )
+        return {
+            key: replace(release, charge=named(release.charge)) for key, release in releases.items()
+        }
 
-    return staticmethod(of)
+    return named_by_content
 
 
 @mistake("per-name caps", "one cap for one file", "addresses_of")

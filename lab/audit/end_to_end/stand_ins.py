@@ -24,7 +24,7 @@ from dpicl.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.methods import dp_icl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.release.journal import FileJournal, KeptVotes
-from dpicl.release.releases import UnitReleases
+from dpicl.release.releases import NamedRelease
 
 _NOON = "2031-01-01T12:00:00.000+00:00"
 
@@ -65,26 +65,19 @@ class ReplayedDraws:
         """In the first world: record every draw. In the second: put the recorded ones in the place
         of its own.
         """
-        publish, answer = UnitReleases.publish, dp_icl.answer
+        publish, answer = NamedRelease.publish, dp_icl.answer
 
-        def published(
-            releases: UnitReleases, ledger: Any, cell: Any, content: bytes, *more: Any
-        ) -> Any:
+        def published(named: NamedRelease, ledger: Any, content: bytes) -> Any:
             # of a horizon's, each of which is a release
-            period = releases.named[cell].parameters.get("index")
-            return publish(
-                releases,
-                ledger,
-                cell,
-                self._drawn.setdefault((releases.unit.method, cell, period), content),
-                *more,
-            )
+            period = named.charge.parameters.get("index")
+            drawn = self._drawn.setdefault((named.method, named.key, period), content)
+            return publish(named, ledger, drawn)
 
         def answered(job: Any, *arguments: Any) -> Any:
             return self._drawn.setdefault(("answers", tuple(job.plans)), answer(job, *arguments))
 
         with (
-            patch.object(UnitReleases, "publish", published),
+            patch.object(NamedRelease, "publish", published),
             patch.object(dp_icl, "answer", answered),
         ):
             yield

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +23,7 @@ from dpicl.home.accounts import ledger_key, open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Ledger
 from dpicl.methods import METHODS as REGISTERED
-from dpicl.release.releases import UnitReleases
+from dpicl.release.releases import NamedRelease
 from dpicl.runs.draw import releases_of
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import UnitFolder, read_plan
@@ -215,16 +215,15 @@ class Scene:
         read = {}
         with self._ledger() as ledger:
             releases = self._releases(ledger)
-            for cell, release in releases.named.items():
+            for named in releases.values():
+                name = named.charge.release_id
                 try:
-                    read[release.release_id] = hashlib.sha256(
-                        releases.read(ledger, cell)
-                    ).hexdigest()
+                    read[name] = hashlib.sha256(named.read(ledger)).hexdigest()
                 except LedgerError as error:
                     if last:
                         self.note(f"never readable: {error}")
                     continue
-                (self.root / "seen" / f"{release.release_id}.{read[release.release_id]}").touch()
+                (self.root / "seen" / f"{name}.{read[name]}").touch()
             charged = [entry.artefact_sha256 for entry in ledger.entries(self._account(releases))]
         return read, charged.count(None)
 
@@ -252,8 +251,8 @@ class Scene:
                 ledger.spent(account).epsilon,
             )
         costs = {
-            release.release_id: Fraction(release.guarantee.epsilon)
-            for release in releases.named.values()
+            named.charge.release_id: Fraction(named.charge.guarantee.epsilon)
+            for named in releases.values()
         }
         drawn = ({name.split(".")[0] for name in self.names("drawn")} | read.keys()) & costs.keys()
         free = {name for name in self.names("drawn") if name.endswith(".free")}
@@ -293,8 +292,8 @@ class Scene:
         return self.root / "home" / "runs" / f"{run}-{self.schedule.method}"
 
     @staticmethod
-    def _account(releases: UnitReleases) -> str:
-        return next(iter(releases.named.values())).account
+    def _account(releases: Mapping[str, NamedRelease]) -> str:
+        return next(iter(releases.values())).charge.account
 
     def _settings(self) -> Settings:
         settings = self.planned.settings
@@ -306,7 +305,7 @@ class Scene:
             self.root / "home" / "runs",
         )
 
-    def _releases(self, ledger: Ledger) -> UnitReleases:
+    def _releases(self, ledger: Ledger) -> dict[str, NamedRelease]:
         folder = UnitFolder(
             self._run(RUNS[-1]), self.planned.unit, self.planned.declared, self._settings()
         )

@@ -37,7 +37,7 @@ from dpicl.home.settings import Settings
 from dpicl.ledger import Ledger
 from dpicl.ledger.keys import Anchor
 from dpicl.release.journal import FileJournal, KeptVotes
-from dpicl.release.releases import UnitReleases
+from dpicl.release.releases import NamedRelease
 from dpicl.release.rows import Rows
 from dpicl.runs.chain import drawing_stages
 from dpicl.runs.draw import CHARGED, charge
@@ -181,10 +181,10 @@ def charged_ids(url: str) -> set[str]:
 
 def _reading_release(function: Callable[..., bytes]) -> Callable[..., bytes]:
     @wraps(function)
-    def watched(releases: UnitReleases, ledger: Ledger, cell: Any) -> bytes:
+    def watched(named: NamedRelease, ledger: Ledger) -> bytes:
         _reach("before read")
-        content = function(releases, ledger, cell)
-        _mark("seen", f"{releases.named[cell].release_id}.{hashlib.sha256(content).hexdigest()}")
+        content = function(named, ledger)
+        _mark("seen", f"{named.charge.release_id}.{hashlib.sha256(content).hexdigest()}")
         _reach("after read")
         return content
 
@@ -225,8 +225,8 @@ def watch() -> None:
         ),
         (Ledger, "publish", lambda f: _around(f, None, "after publish", inside="publish")),
         (Anchor, "advance", _advancing),
-        (UnitReleases, "publish", lambda f: _around(f, "drawn")),
-        (UnitReleases, "read", _reading_release),
+        (NamedRelease, "publish", lambda f: _around(f, "drawn")),
+        (NamedRelease, "read", _reading_release),
         (dpicl.release.releases, "publish", lambda f: _around(f, None, "draft written")),
         (os, "link", _naming),
         (Path, "replace", _renaming),

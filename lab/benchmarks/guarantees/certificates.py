@@ -31,14 +31,14 @@ def measure(figures: Figures) -> None:
             settings = Settings.from_environment()
             session = dpicl.Session(settings.home, data=settings.data, contracts=settings.contracts)
             session.protect(name, method=MstTabicl.name, epsilon=1, shots=2)
-            unit = planned_table(
+            planned = planned_table(
                 ReleaseRequest(dataset=name, epsilon=1, method=MstTabicl.name, shots=2), settings
-            ).unit
+            )
             path, key = place.root / "rows.csv", public_key(settings)
             write_certified(
                 path,
                 lambda file: file.write(b"a,b\n1,2\n"),
-                certify(settings.declared(name), unit, settings),
+                certify(planned.contract, planned.method, planned.point, settings),
                 settings,
             )
             other = public_key(replace(settings, home=place.root / "other"))

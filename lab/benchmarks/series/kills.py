@@ -293,9 +293,8 @@ def _observe(place: Place, seen: Seen, method: str | None) -> None:
         plan = planned_table(
             ReleaseRequest(dataset=NAME, epsilon=float(EPSILON), method=method, shots=1), settings
         )
-        unit = plan.unit
         with open_ledger(settings) as ledger:
-            horizon = Horizon.of(ledger, settings.contract(NAME), unit, settings)
+            horizon = Horizon.of(ledger, plan, settings)
             ledger.verify()
             horizon.published(PERIODS)
             for period in range(1, PERIODS + 1):

@@ -100,10 +100,11 @@ class Year:
         with one_ledger(self.settings), open_ledger(self.settings) as ledger:
             for key in plan.units:
                 unit = open_unit(str(run), key)
-                releases, contents = releases_of(ledger, unit), gathered(unit)
-                for cell in releases.reserve(ledger)[0]:
-                    ledger.begin_drawing(releases.named[cell].release_id)
-                    releases.publish(ledger, cell, contents[cell.key])
+                contents = gathered(unit)
+                for key, named in releases_of(ledger, unit).items():
+                    if named.reserve(ledger).is_missing:
+                        ledger.begin_drawing(named.charge.release_id)
+                        named.publish(ledger, contents[key])
         return run
 
     def _grow_older(self) -> None:

@@ -26,11 +26,11 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_mean import Origin
-from dpicl.methods import METHODS, Options, grid, unit_of
+from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
-from dpicl.quality.worth import noisy_releases
+from dpicl.quality.worth import ReleasePoint, noisy_releases
 from dpicl.release.horizon import entering_counts
 from lab.in_memory import averages
 from tests.direct import point
@@ -410,6 +410,12 @@ def test_every_number_of_shots_is_a_horizon_at_the_whole_price() -> None:
 def test_of_next_to_no_rows_noise_is_told_though_no_epsilon_would_be_enough() -> None:
     """Gaussian noise has a largest epsilon, which the search for a better one may not trip over."""
     contract = series_contract(tree() | {"population": 1})
-    (noisy,) = noisy_releases(contract, replace(unit(), epsilons=(400.0,)))
+    method = tabular("gdp_tabicl")
+
+    def asked(epsilon: float) -> list[ReleasePoint]:
+        points = grid.points(method, replace(unit(), epsilons=(epsilon,))).values()
+        return [ReleasePoint(contract, method, point) for point in points]
+
+    (noisy,) = noisy_releases(asked(400.0))
     assert noisy.enough == math.inf and "expected fewer columns or bins" in noisy.warning
-    assert not list(noisy_releases(contract, unit(), rows=10**6))
+    assert not list(noisy_releases(asked(*unit().epsilons), rows=10**6))

@@ -19,7 +19,7 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.options import GdpOptions, PateOptions
-from dpicl.quality.worth import NOTABLE, check_noise, noisy_releases
+from dpicl.quality.worth import NOTABLE, ReleasePoint, check_noise, noisy_releases
 from tests.direct import point
 from tests.library.examples import random_table
 
@@ -48,6 +48,12 @@ def unit(method: str, *epsilons: float, **options: Any) -> Unit:
     return unit_of(method, "payments", 0, epsilons, (4,), (), False, Options(**options))
 
 
+def releases(rows: int | None, epsilon: float) -> list[ReleasePoint]:
+    method = tabular("gdp_tabicl")
+    points = grid.points(method, unit("gdp_tabicl", epsilon)).values()
+    return [ReleasePoint(payments(rows), method, point) for point in points]
+
+
 def test_a_followed_draft_at_epsilon_1_is_refused() -> None:
     """Of a table of two hundred rows a tenth is sampled, in four groups of five: its averages were
     the bounds.
@@ -56,22 +62,22 @@ def test_a_followed_draft_at_epsilon_1_is_refused() -> None:
         PrivacyError,
         match=r"payments: at 200 rows and epsilon 1, .* would be noise; expected epsilon .*--anyway",  # noqa: E501
     ):
-        check_noise(payments(200), unit("gdp_tabicl", 1.0), anyway=False)
-    (noisy,) = noisy_releases(payments(200), unit("gdp_tabicl", 1.0))
+        check_noise(releases(200, 1.0), anyway=False)
+    (noisy,) = noisy_releases(releases(200, 1.0))
     assert noisy.is_hopeless and not any(
-        one.is_hopeless for one in noisy_releases(payments(200), unit("gdp_tabicl", noisy.enough))
+        one.is_hopeless for one in noisy_releases(releases(200, noisy.enough))
     )
 
 
 def test_more_rows_epsilon_or_the_person_s_word_lets_it_pass(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    check_noise(payments(50_000), unit("gdp_tabicl", 1.0), anyway=False)
-    check_noise(payments(None), unit("gdp_tabicl", 0.01), anyway=False)
+    check_noise(releases(50_000, 1.0), anyway=False)
+    check_noise(releases(None, 0.01), anyway=False)
     assert not caplog.records
     with caplog.at_level(logging.WARNING):
-        check_noise(payments(200), unit("gdp_tabicl", 1.0), anyway=True)
-        check_noise(payments(200), unit("gdp_tabicl", 3.0), anyway=False)
+        check_noise(releases(200, 1.0), anyway=True)
+        check_noise(releases(200, 3.0), anyway=False)
     assert len(caplog.records) == 2 and all(
         "would be noise" in one.getMessage() for one in caplog.records
     )
