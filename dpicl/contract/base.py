@@ -78,9 +78,14 @@ Part = Annotated[
 """The same in a list: `parts: [[0], [1]]`."""
 
 
+_FRACTION = re.compile(r"-?\d+(?:/\d+|(?:\.\d+)?(?:[eE][+-]?\d+)?)", re.ASCII)
+
+
 def _as_fraction(value: Any) -> Any:
     text = str(value)
     try:
+        if not _FRACTION.fullmatch(text):
+            raise ValueError
         # By way of a double, because Fraction("1e999999999") would write out every digit.
         return Fraction(text if "/" in text else str(float(text)))
     except (ValueError, ZeroDivisionError):

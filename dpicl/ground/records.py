@@ -147,7 +147,7 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
                     detail=f"more than {most}",
                 )
             batches.append(batch)
-        return _sound(
+        return sound(
             pa.Table.from_batches(batches)
             if batches
             else file.schema_arrow.empty_table().select(names)
@@ -156,7 +156,7 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
         raise DataError(where, "is not a complete Parquet file") from None
 
 
-def _sound(table: pa.Table) -> pa.Table:
+def sound(table: pa.Table) -> pa.Table:
     """A table whose every value is valid; where a text is not UTF-8, which is its own row's fault,
     columns of texts are of bytes.
 
@@ -405,7 +405,7 @@ def read_rows(
         with _opened(path, where) as (source, state):
             _same(state, footer, where)
             table = _rows(open_parquet(source), footer, names, start, stop, where)
-            table = _sound(table)
+            table = sound(table)
         if isinstance(path, Stored):  # its ranges were requested one by one, by name
             with _opened(path, where) as (_, state):
                 _same(state, footer, where)

@@ -11,8 +11,11 @@ Whose rows are where: which accounts pay at an address, and how an address comes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from shlex import quote
 from typing import Any
 
@@ -176,7 +179,9 @@ LATEST = (INODE, PLACE)
 places.
 """
 MOST_INODES = 32
-"""Of an account, which the addresses of replaced files would make longer every night."""
+"""Of an account's files that are gone, which would be one more every night."""
+MOST_FILES = 256
+"""Of a folder whose files are known by device and inode, one by one."""
 _NESTED = (FILE, "s3://")
 """Addresses of places that may lie in each other."""
 
@@ -215,21 +220,23 @@ def payers_at(fold: Fold, addresses: Iterable[str]) -> Payers:
         for bound, account in known.items():
             if account not in sure and (reason := _reason(address, bound, living)) is not None:
                 sure[account] = reason
-    inodes = {
-        inode: path
-        for path in mine
-        if path.startswith(FILE) and (inode := inode_address(path.removeprefix(FILE))) is not None
-    }
+    inodes = {inode: path for address in mine for inode, path in _inodes(address).items()}
     doubtful = (
-        {}
-        if sure
-        else {
-            known[inode]: path.removeprefix(FILE)
-            for inode, path in inodes.items()
-            if inode in known
-        }
+        {} if sure else {known[inode]: path for inode, path in inodes.items() if inode in known}
     )
     return Payers(sure, doubtful, [*mine, *inodes])
+
+
+def _inodes(address: str) -> dict[str, str]:
+    """The paths of what an address leads to, by device and inode: of a folder the files in it too,
+    which may be moved.
+    """
+    if not address.startswith(FILE):
+        return {}
+    paths = [address.removeprefix(FILE)]
+    with suppress(OSError), os.scandir(paths[0]) as entries:
+        paths += [entry.path for entry in islice(entries, MOST_FILES) if entry.is_file()]
+    return {inode: path for path in paths if (inode := inode_address(path)) is not None}
 
 
 def are_same_rows(mine: Iterable[str], others: Sequence[str]) -> bool:
@@ -278,17 +285,15 @@ def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
     have been another's.
     """
     bound = change.fold.addresses_of(name)
-    alive = {
-        inode_address(address.removeprefix(FILE))
-        for address in (*bound, *addresses)
-        if address.startswith(FILE)
-    } | set(addresses)
+    alive = {inode for address in (*bound, *addresses) for inode in _inodes(address)} | set(
+        addresses
+    )
     past = sorted(
         (address for address in bound if address.startswith(INODE) and address not in alive),
         key=lambda address: int(address.rsplit(":", 1)[1]),
     )
     # where inodes are never used again, larger ones are newer
-    dropped = past[: max(0, len(past) + len(alive) - MOST_INODES)]
+    dropped = past[: max(0, len(past) + 1 - MOST_INODES)]
     change.append(
         "bound",
         {"account": name, "addresses": list(addresses)} | ({"dropped": dropped} if dropped else {}),

@@ -340,6 +340,11 @@ def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Predictor:
             if len(np.unique(bins[:, -1])) > 1
             else DummyClassifier()
         )
+    if not len(bins):
+        raise DpiclError(
+            f"{contract.name}: no released row has a label; expected a larger epsilon, or "
+            f"`release.table()`"
+        )
     features = Bins(form.features, indicators=not labels.is_number)
     model.fit(features.of(bins[:, :-1]), targets[bins[:, -1]], sample_weight=weights)
     return Predictor([("bins", features), ("model", model)], labels)

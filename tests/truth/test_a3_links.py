@@ -17,6 +17,7 @@ import pytest
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.ground import files
+from dpicl.ground.errors import PrivacyError
 from dpicl.ground.files import inode_address
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
@@ -283,6 +284,59 @@ def test_an_inode_without_a_living_path_is_refused_with_the_command_that_states_
         more = {} if account is None else {"account": account}
         assert payer(contract(place, "moved", source, **more)) == "first", (
             "the same rows, at another place"
+        )
+
+
+FIRST = [{"file": "f/a.parquet"}, {"folder": "f"}]
+AFTER: dict[str, tuple[tuple[str, str], dict[str, str]]] = {
+    "to a folder": (("f/a.parquet", "g/a.parquet"), {"folder": "g"}),
+    "to a file elsewhere": (("f/a.parquet", "b.parquet"), {"file": "b.parquet"}),
+    "to another name": (("f/a.parquet", "f/b.parquet"), {"file": "f/b.parquet"}),
+    "with its folder": (("f", "h"), {"folder": "h"}),
+    "with its folder, as a file": (("f", "h"), {"file": "h/a.parquet"}),
+    "below": (("f/a.parquet", "f/old/a.parquet"), {"folder": "f/old"}),
+}
+
+
+@pytest.mark.parametrize("stated", FIRST, ids=str)
+@pytest.mark.parametrize("name", AFTER)
+def test_a_file_that_is_moved_into_a_folder_or_out_of_one_is_the_same_rows(
+    place: Place, stated: dict[str, str], name: str
+) -> None:
+    for folder in ("f", "g", "f/old"):
+        data(place, folder).mkdir()
+    pd.read_csv(StringIO(ROWS)).to_parquet(data(place, "f/a.parquet"))
+    assert (
+        payer(
+            contract(place, "first", {**stated, **({"file": None} if "folder" in stated else {})})
+        )
+        == "first"
+    )
+    (old, new), source = AFTER[name]
+    data(place, old).rename(data(place, new))
+    second = contract(place, "second", {"file": None, **source})
+    try:
+        assert payer(second) == "first", "it lies in what is known still"
+    except PrivacyError as refused:
+        assert "that account 'first' paid for" in str(refused)
+
+
+def test_a_delivery_that_was_archived_is_known_for_as_many_nights_as_inodes_are(
+    place: Place,
+) -> None:
+    data(place, "nights").mkdir()
+    data(place, "kept").mkdir()
+    known = contract(place, "first", {"file": None, "folder": "nights"})
+    for night in range(assets.MOST_INODES - 4):
+        pd.read_csv(StringIO(ROWS)).to_parquet(data(place, f"nights/{night}.parquet"))
+        assert payer(known) == "first"
+        if night:
+            data(place, f"nights/{night - 1}.parquet").rename(
+                data(place, f"kept/{night - 1}.parquet")
+            )
+    for night in (0, 7):
+        assert "that account 'first' paid for" in dry(
+            contract(place, f"archived{night}", {"file": f"kept/{night}.parquet"})
         )
 
 
@@ -553,6 +607,7 @@ def _no_inodes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _no_files_in_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files.LivingPaths, "_files_linked", lambda self, path: frozenset())
+    monkeypatch.setattr(assets, "MOST_FILES", 0)
 
 
 def _inode_decides(monkeypatch: pytest.MonkeyPatch) -> None:

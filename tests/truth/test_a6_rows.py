@@ -519,6 +519,46 @@ def test_a_text_of_parquet_that_is_no_utf_8_is_its_rows_own_fault(
         read()
 
 
+VIEWS: dict[str, pa.DataType] = {"city": pa.string_view(), "bought": pa.binary_view()}
+
+
+@pytest.mark.parametrize("column", VIEWS)
+@pytest.mark.parametrize("name", ["unknown category", "no day", "an empty real"])
+def test_so_is_a_row_beside_texts_as_polars_has_them(column: str, name: str) -> None:
+    rows = as_table([GOOD, with_value(*BAD[name]), GOOD])
+    viewed = rows.set_column(
+        rows.column_names.index(column), column, rows[column].cast(VIEWS[column])
+    )
+    assert typed_table(as_arrow(viewed), NIGHTLY, "rows").equals(typed_table(rows, NIGHTLY, "rows"))
+    marked = contract({**GAPS, "age": {**GAPS["age"], "missing": [-9]}}, releases={"every": "day"})
+    assert typed_table(viewed, marked, "rows").equals(typed_table(rows, marked, "rows"))
+
+
+@pytest.mark.parametrize("kind", ["date", "datetime"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("ticks", [-(2**63), -(2**63) + 1, 2**63 - 1])
+def test_a_time_at_the_end_of_all_is_clipped(kind: str, unit: str, ticks: int) -> None:
+    columns = {**GAPS, "when": {**GAPS["when"], "type": kind}}
+    nightly = contract(columns, releases={"every": "day"})
+    rows = as_table([GOOD] * 2)
+    day = pa.array([1_714_521_600 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit], ticks])
+    table = rows.set_column(1, "when", day.cast(pa.timestamp(unit)))
+    read = typed_table(table, nightly, "rows")
+    assert read.num_rows == 2
+    assert read["when"][0] == typed_table(rows, nightly, "rows")["when"][0]
+
+
+def test_a_day_of_some_hours_and_bytes_in_memory_are_their_rows_own() -> None:
+    rows = as_table([GOOD] * 3)
+    day = pa.array([19_844 * 86_400_000] * 2 + [19_844 * 86_400_000 + 5], pa.int64())
+    table = rows.set_column(1, "when", day.cast(pa.date64(), safe=False))
+    assert typed_table(table, NIGHTLY, "rows").equals(typed_table(rows, NIGHTLY, "rows"))
+    words = pa.array([b"n", b"\xff", b"n"], pa.binary())
+    broken = pa.Array.from_buffers(pa.string(), 3, words.buffers())
+    table = as_arrow(rows.set_column(3, "city", broken))
+    assert typed_table(table, NIGHTLY, "rows").num_rows == 3
+
+
 @pytest.mark.parametrize("suffix", ["binary", "large_binary", "dictionary"])
 def test_so_are_bytes_of_arrow(suffix: str) -> None:
     kind = (

@@ -52,6 +52,19 @@ def test_a_number_of_a_contract_is_one_of_json(text: str, key: str) -> None:
         _contract(text, key)
 
 
+@pytest.mark.parametrize(
+    "text", ["١", "١/٢", "1_0/2_0", "' 1/2 '", "+1/2", "'.5'", "'1/10\n'", "1/-2", "inf", "nan"]
+)
+def test_so_is_a_rate_or_a_fraction_of_two(text: str) -> None:
+    content = shop(private=True)
+    content["privacy"]["sampling_rate"] = parse_yaml(f"r: {text}".encode(), "r.yaml")["r"]
+    with pytest.raises(DeclarationError, match="sampling_rate: got .*a fraction such as 1/10"):
+        parse_contract(content, "shop.yaml")
+    for sound in (0.5, 1, "0.5", "1/2", "1e-3"):
+        content["privacy"]["sampling_rate"] = sound
+        parse_contract(content, "shop.yaml")
+
+
 @pytest.mark.parametrize("text", NO_SWITCH)
 def test_true_and_false_are_written_as_such(text: str) -> None:
     with pytest.raises(

@@ -92,9 +92,16 @@ class DateColumn(IntegerColumn):
         kind = values.type
         if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
             return None
+        if kind == pa.date64():  # of which not every one is a whole day
+            kind = pa.timestamp("ms")
+            values = values.cast(pa.int64()).cast(kind)
         if pa.types.is_timestamp(kind):  # as UTC, and downwards also before 1970
             unit = "day" if self.type == "date" else "second"
-            values = pc.floor_temporal(values.cast(pa.timestamp(kind.unit)), unit=unit)
+            plain = pa.timestamp(kind.unit)
+            # what is so early that it cannot be cut off is clipped in any case
+            least = pa.scalar(_EARLIEST + _TICKS_A_DAY[kind.unit], pa.int64()).cast(plain)
+            values = pc.max_element_wise(values.cast(plain), least, skip_nulls=False)
+            values = pc.floor_temporal(values, unit=unit)
         if self.type == "date":
             values = values.cast(pa.date32()).cast(pa.int32())
         else:
@@ -114,6 +121,12 @@ class DateColumn(IntegerColumn):
     def restored(self, numbers: np.ndarray) -> np.ndarray:
         """As numpy's days or seconds."""
         return numbers.astype(np.int64).astype(f"datetime64[{'D' if self.type == 'date' else 's'}]")
+
+
+_EARLIEST = -(2**63)
+_TICKS_A_DAY = {
+    unit: 86_400 * each for unit, each in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
+}
 
 
 def moment(text: str, kind: object) -> int:

@@ -31,6 +31,7 @@ from dpicl.data.reading.typed_columns import (
     check_taken,
     check_types,
     is_bytes,
+    without_views,
 )
 from dpicl.ground.errors import DataError
 from dpicl.ground.printable import tell_left_out
@@ -92,7 +93,7 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     broken rule, in the contract's order of columns.
     """
     check_types(columns.schema, contract, where)
-    table, mended = columns.select(list(contract.read_columns)), 0
+    table, mended = without_views(columns.select(list(contract.read_columns))), 0
     table = _without_marked(table, contract, where)
     unmarked = table.num_rows
     for name in contract.read_columns:

@@ -38,6 +38,7 @@ from dpicl.contract.base import as_written
 from dpicl.contract.columns.base import is_text
 from dpicl.contract.models import Contract
 from dpicl.ground.errors import DataError, ParameterError
+from dpicl.ground.records import sound
 
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -191,6 +192,17 @@ def is_pandas(rows: Any) -> bool:
     return pandas is not None and isinstance(rows, pandas.DataFrame)
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """A table whose texts and bytes are of types that rows can be chosen from, as those of polars
+    cannot.
+    """
+    kinds = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    for place, field in enumerate(table.schema):
+        if (kind := kinds.get(field.type)) is not None:
+            table = table.set_column(place, field.name, table.column(place).cast(kind))
+    return table
+
+
 def as_arrow(rows: Any, columns_to_read: Callable[[list[str]], Sequence[str]] = list) -> pa.Table:
     """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow
     stream; of their columns those to read, by all names. Others are not looked at. Raises
@@ -201,20 +213,20 @@ def as_arrow(rows: Any, columns_to_read: Callable[[list[str]], Sequence[str]] = 
             names = [str(name) for name in rows.columns]
             wanted = columns_to_read(names)
             columns = {place: name for place, name in enumerate(names) if name in wanted}
-            return pa.Table.from_arrays(
-                [column_of(name, rows.iloc[:, place]) for place, name in columns.items()],
-                names=[*columns.values()],
+            return sound(
+                pa.Table.from_arrays(
+                    [column_of(name, rows.iloc[:, place]) for place, name in columns.items()],
+                    names=[*columns.values()],
+                )
             )
         if isinstance(rows, pa.RecordBatch) or (
             hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)
         ):
             rows = pa.table(rows)
         if isinstance(rows, pa.Table):
-            return (
-                rows
-                if columns_to_read is list
-                else rows.select(list(columns_to_read(rows.column_names)))
-            )
+            if columns_to_read is not list:
+                rows = rows.select(list(columns_to_read(rows.column_names)))
+            return sound(without_views(rows))
     except pa.ArrowException:
         raise DataError(
             "rows",
