@@ -23,6 +23,10 @@ __version__ = "0.1.0"
 __all__ = ["METHODS", "Query", "Release", "Session", "__version__", "load_contract", "protect"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import what is used when it is used: `import dpicl` alone costs nothing."""
     if name == "METHODS":

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.contract.base import as_written
+from dpicl.contract.columns.category import not_listed
 from dpicl.contract.text import Classification, FreeText, TextContract, template_pieces
 from dpicl.ground.errors import DataError, SourceError
 from dpicl.ground.printable import tell_holder, tell_left_out
@@ -260,7 +261,7 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
             for label in map(as_written, fields[field])
         ]
         records.check(_LABEL, lambda label: label is None, f"field {field!r} is missing")
-        unknown = f"field {field!r} is not one of the {len(known)} labels"
+        unknown = f"field {field!r} {not_listed('labels', list(known))}"
         records.check(
             _LABEL, lambda label: not isinstance(label, str) or label not in known, unknown
         )

@@ -5,6 +5,7 @@ none of it is tested as a cause.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.text import TextContract
@@ -65,7 +66,8 @@ def another_model(cell: PrintedCell, side: Side) -> str:
     """Who answered in place of the paper's model; empty where that one did."""
     model = side.run.manifest.model
     named = model.name if model is not None else side.plan.model.name
-    if not cell.model or cell.model.lower().replace(" ", "-") in named.lower():
+    last = PurePath(named).name.lower().partition("@")[0].removesuffix("-hf")
+    if not cell.model or cell.model.lower().replace(" ", "-") == last:
         return ""
     weights = "" if model is None or model.trained else ", whose weights are random,"
     return f"{named}{weights} answered in place of {cell.model}"

@@ -17,6 +17,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from dpicl.contract.columns.integer import NOT_WHOLE
 from tests.cli.conftest import Cli
 from tests.harness import (
     SMALL_OPTIONS,
@@ -157,7 +158,7 @@ REFUSED_FOLDERS: dict[str, tuple[pa.Table, str]] = {
     ),
     "type": (
         _spoilt("age", lambda frame: SECRET),
-        "folder_type/a.parquet: column 'age': is not a whole number (80 values)",
+        f"folder_type/a.parquet: column 'age': {NOT_WHOLE}",
     ),
     "bounds": (_spoilt("age", lambda frame: frame["age"] + 500), "column 'age': breaks in_bounds"),
 }

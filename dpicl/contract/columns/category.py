@@ -54,6 +54,7 @@ _SPELLED = {
 }
 BOOLEANS = {spelled: truth for truth, some in _SPELLED.items() for spelled in some}
 """{text by which a boolean comes: its category}."""
+_FEW = 5
 _AS_INTEGER = re.compile(r"0|-?[1-9]\d*", re.ASCII)
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0*)?", re.ASCII)
 _ZERO_OF_EXPONENT = re.compile(r"(?<=e)([+-]?)0(?=\d)")
@@ -219,7 +220,7 @@ class CategoryColumn(AnyColumn):
         import pyarrow as pa
 
         codes = category_codes(text, self.categories, self.value_type)
-        refuse(codes.is_null(), f"is not one of the {len(self.categories)} categories")
+        refuse(codes.is_null(), not_listed("categories", self.categories))
         return pa.chunked_array(
             [pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(self.categories))]
         )
@@ -401,6 +402,13 @@ def _is_exact(value: Any, kind: ValueType) -> bool:
     if kind == "integer":
         return -(2**63) <= value < 2**63
     return kind != "real" or (abs(value) < 2**1023 and int(float(value)) == value)
+
+
+def not_listed(what: str, listed: Sequence[str]) -> str:
+    """The rule that a value is one of some public ones, of which a few are named."""
+    few = ", ".join(as_text[:40] for as_text in listed[:_FEW])
+    more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
+    return f"is not one of the {len(listed)} {what}; expected one of {few}{more}"
 
 
 def written_type(texts: Sequence[str]) -> ValueType:

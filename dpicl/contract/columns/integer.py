@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _WHOLE = r"^-?\d+(\.0+)?$"
 _MOST = 16
 """Values of a column that has a bin for each."""
-_BEYOND = "is beyond 64 bits"
+NOT_WHOLE = "is not a whole number; expected one such as 12, or `type: real`"
+BEYOND = "is beyond 64 bits; expected a smaller number, or `type: category`"
 
 
 class IntegerColumn(NumberColumn):
@@ -47,14 +48,14 @@ class IntegerColumn(NumberColumn):
         import pyarrow.compute as pc
 
         if self.nullable:
-            refuse(pc.equal(numbers, NO_NUMBER), _BEYOND)
+            refuse(pc.equal(numbers, NO_NUMBER), BEYOND)
         return numbers
 
     def _from_text(self, text: pa.ChunkedArray, refuse: Refuse) -> pa.ChunkedArray:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        refuse(pc.invert(pc.match_substring_regex(text, _WHOLE)), "is not a whole number")
+        refuse(pc.invert(pc.match_substring_regex(text, _WHOLE)), NOT_WHOLE)
         self._refuse_zeros(text, refuse)
         digits = pc.replace_substring_regex(text, r"\.0+$", "")
         long = pc.fill_null(pc.greater(pc.binary_length(digits), 18), False)
@@ -63,7 +64,7 @@ class IntegerColumn(NumberColumn):
                 text: not -(2**63) <= Decimal(text) < 2**63
                 for text in digits.filter(long).unique().to_pylist()
             }
-            refuse(pa.array([beyond.get(text, False) for text in digits.to_pylist()]), _BEYOND)
+            refuse(pa.array([beyond.get(text, False) for text in digits.to_pylist()]), BEYOND)
         return self._whole(digits.cast(pa.int64()), refuse)
 
     def compact(self, values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_RULE = "is not a finite number"
+NOT_FINITE = "is not a finite number; expected one such as 3.5"
 _NUMBERS_IN_A_BIN = 10
 
 
@@ -56,10 +56,10 @@ class RealColumn(NumberColumn):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        refuse(pc.invert(pc.match_substring_regex(text, _NUMBER)), _RULE)
+        refuse(pc.invert(pc.match_substring_regex(text, _NUMBER)), NOT_FINITE)
         self._refuse_zeros(text, refuse)
         numbers = text.cast(pa.float64())
-        refuse(pc.invert(pc.is_finite(numbers)), _RULE)
+        refuse(pc.invert(pc.is_finite(numbers)), NOT_FINITE)
         return pc.add(numbers, 0.0)
 
     def digits(self, edges: Sequence[float]) -> int:

@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
+from dpicl.contract.columns.integer import NOT_WHOLE
+from dpicl.contract.columns.real import NOT_FINITE
 from dpicl.data.reading import files as surveys
 from dpicl.data.reading.files import Survey, read_table, survey
 from dpicl.data.reading.source import load_source
@@ -113,20 +115,20 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     ),
     "text in place of a number": (
         _replaced("height", [SECRET] * 9),
-        "'height': is not a finite number (9 values)",
+        f"'height': {NOT_FINITE} (9 values)",
     ),
     "nulls": (
         _replaced("age", [1, None, 3, None, 5, 6, 7, 8, 9]),
         "'age': is empty; expected a value in every row, or `nullable: true` (2 values)",
     ),
-    "a fraction": (_replaced("age", [1.5] + [2.0] * 8), "'age': is not a whole number (1 value)"),
+    "a fraction": (_replaced("age", [1.5] + [2.0] * 8), f"'age': {NOT_WHOLE} (1 value)"),
     "NaN": (
         _replaced("height", [float("nan")] * 2 + [1.0] * 7),
-        "'height': is not a finite number (2 values)",
+        f"'height': {NOT_FINITE} (2 values)",
     ),
     "an unknown category": (
         _replaced("colour", pa.array([SECRET] + ["red"] * 8).dictionary_encode()),
-        "one of the 3 categories (1 value)",
+        "one of the 3 categories; expected one of red, green, blue (1 value)",
     ),
     "a list": (_replaced("age", [[1]] * 9), "'age': holds neither numbers nor text"),
 }

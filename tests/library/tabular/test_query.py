@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract
+from dpicl.contract.columns.real import NOT_FINITE
 from dpicl.contract.declared import Query
 from dpicl.data.reading.database import query_batches
 from dpicl.data.reading.files import canonical_order, read_text_table, rows_digest
@@ -142,7 +143,7 @@ REFUSED = {
     ),
     "text for a number": (
         "SELECT age, note AS height, colour, y FROM people",
-        "'height': is not a finite number (4 values)",
+        f"'height': {NOT_FINITE} (4 values)",
     ),
     "nulls": (
         "SELECT NULL::int AS age, height, colour, y FROM people",
@@ -162,7 +163,7 @@ REFUSED = {
     ),
     "an unknown category": (
         "SELECT age, height, note AS colour, y FROM people",
-        "is not one of the 3 categories (4 values)",
+        "is not one of the 3 categories; expected one of red, green, blue (4 values)",
     ),
     "no such table": (
         f"SELECT age FROM {SECRET}",

@@ -19,6 +19,8 @@ from pydantic import TypeAdapter
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import Column
+from dpicl.contract.columns.integer import BEYOND, NOT_WHOLE
+from dpicl.contract.columns.real import NOT_FINITE
 from dpicl.contract.declared import Person, Query
 from dpicl.data.reading.database import query_batches
 from dpicl.data.reading.files import canonical_order, rows_digest
@@ -203,17 +205,17 @@ def test_a_type_gives_its_values(
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "numeric NaN": ("('NaN'::numeric), (1)", gap(REAL), "is not a finite number (1 value)"),
-    "numeric infinity": ("('Infinity'::numeric), (1)", REAL, "is not a finite number (1 value)"),
-    "a numeric beyond 64 bits": ("(1e80::numeric), (1)", WHOLE, "is beyond 64 bits (1 value)"),
-    "double NaN": ("('NaN'::float8), (1)", REAL, "is not a finite number (1 value)"),
+    "numeric NaN": ("('NaN'::numeric), (1)", gap(REAL), f"{NOT_FINITE} (1 value)"),
+    "numeric infinity": ("('Infinity'::numeric), (1)", REAL, f"{NOT_FINITE} (1 value)"),
+    "a numeric beyond 64 bits": ("(1e80::numeric), (1)", WHOLE, f"{BEYOND} (1 value)"),
+    "double NaN": ("('NaN'::float8), (1)", REAL, f"{NOT_FINITE} (1 value)"),
     "double infinity": (
         "('-Infinity'::float8), (1)",
         gap(REAL),
-        "is not a finite number (1 value)",
+        f"{NOT_FINITE} (1 value)",
     ),
-    "real infinity": ("('Infinity'::real), (1)", REAL, "is not a finite number (1 value)"),
-    "a fraction": ("(1.5::float8), (1)", WHOLE, "is not a whole number (1 value)"),
+    "real infinity": ("('Infinity'::real), (1)", REAL, f"{NOT_FINITE} (1 value)"),
+    "a fraction": ("(1.5::float8), (1)", WHOLE, f"{NOT_WHOLE} (1 value)"),
     "empty text": ("(''::text), ('a')", WORD, "or `nullable: true` (1 value)"),
     "NULL": ("(NULL::text), ('a')", WORD, "or `nullable: true` (1 value)"),
     "an endless date": (

@@ -101,11 +101,11 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     ),
     "unseen labels": (
         changed(5, {"class": SECRET}, {"class": True}),
-        "field 'class' is not one of the 2 labels (2 values)",
+        "field 'class' is not one of the 2 labels; expected one of good, bad (2 values)",
     ),
     "a list for a label": (
         changed(5, {"class": [SECRET]}),
-        "field 'class' is not one of the 2 labels (1 value)",
+        "field 'class' is not one of the 2 labels; expected one of good, bad (1 value)",
     ),
     "no text": (changed(5, {"body": None}), "field 'body' is missing (1 value)"),
     "a number for a text": (
@@ -176,7 +176,7 @@ def test_odd_but_harmless_files_are_read(tmp_path: Path) -> None:
             labels={"True": {"text": "No", "min_rows": 4}, "False": {"text": "Yes", "min_rows": 4}}
         )
     )
-    with pytest.raises(DataError, match=r"is not one of the 2 labels$"):
+    with pytest.raises(DataError, match=r"is not one of the 2 labels; expected one of True, False$"):
         parse_texts(changed(2, {"class": True}, {"class": False}), words, "x.jsonl")
 
 
