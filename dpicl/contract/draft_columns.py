@@ -334,7 +334,7 @@ _LEADING_ZEROS = (
     "them; a category, if all can be listed"
 )
 _CODE_NAME = re.compile(
-    r"(.*[\W_])?(zip|post(al)?|plz|(tele|cell)?phone|tel|mobile|fax|fips|ssn|isbn|ean|gtin|upc|npi|card|imei)[\W_]?(code|nr|no|num|number)?\d*",
+    r"(.*[\W_])?(zip|post(al)?|plz|(tele|cell)?phone|telefon|telefono|tel|contact|mobile|handy|fax|fips|ssn|isbn|ean|gtin|upc|npi|card|imei)[\W_]?(code|nr|no|num|number)?\d*",
     re.IGNORECASE,
 )
 _CODES = (
@@ -383,9 +383,15 @@ _COUNTED = (
 _KEY = "id|uuid|key|code|ref|nr|no|number|num"
 _PERSON_ID = re.compile(
     rf"({_WHO})s?([\W_]?({_KEY}))?|({_COUNTED})[\W_]?({_KEY})|(id|key|code|ref)[\W_]?({_WHO}|{_COUNTED})"
-    r"|(pid|mrn|ssn|nhs|uid|userid|u?subjid|seqn)([\W_]?(nr|no|number))?",
+    r"|(pid|mrn|ssn|nhs|uid|userid|u?subjid|seqn|id|uuid)([\W_]?(nr|no|number))?"
+    r"|(.*[\W_])?(e[\W_]?mail([\W_]?address)?|user[\W_]?name|login)"
+    r"|(kunde|patient|mitglied|teilnehmer|versichert|proband|personal|sch(ü|ue)ler)(e|en|n|r|s)*"
+    r"[\W_]?(id|nr|nummer|kennung)",
     re.IGNORECASE,
 )
+_OTHER_ID = re.compile(r"(.*[\W_])?(id|uuid)", re.IGNORECASE)
+"""Who or what, whose numbers are no amounts."""
+_NO_AMOUNT = "numbers that are names of something; a category, if all can be listed"
 _MOST_ROWS = 10
 """Of a person that a draft proposes: a release costs that many times what one row does."""
 
@@ -433,7 +439,7 @@ def person_of_rows(table: pa.Table, label: str | None) -> tuple[str, int] | None
     found = []
     for name in table.column_names:
         filled = table.column(name).filter(pc.not_equal(table.column(name), ""))
-        is_person = _PERSON_ID.fullmatch(re.sub(_HUMP, "_", name)) is not None
+        is_person = _is_a_person_s(re.sub(_HUMP, "_", name))
         if name == label or not can_be_named(name) or not (is_person or _ID.fullmatch(name)):
             continue
         counts = pc.value_counts(filled.combine_chunks()).field("counts").to_numpy()
@@ -442,7 +448,12 @@ def person_of_rows(table: pa.Table, label: str | None) -> tuple[str, int] | None
         ):
             continue  # a row each, or a few of a kind
         found.append((not is_person, name, min(_MOST_ROWS, max(2, int(np.median(counts))))))
-    return min(found)[1:] if found else None
+    return min(found, key=lambda column: column[0])[1:] if found else None
+
+
+def _is_a_person_s(words: str) -> bool:
+    """Whether a column of this name says whom a row is about."""
+    return _PERSON_ID.fullmatch(words) is not None
 
 
 def missing_marker(table: pa.Table) -> str | None:
@@ -485,8 +496,11 @@ def _draft_rows_column(
     listed = _categories(filled, name, nullable)
     if pc.any(pc.match_substring_regex(filled, _CODE)).as_py() and _all(filled, _NUMBER):
         return listed if isinstance(listed, DraftColumn) else _LEADING_ZEROS
-    if _CODE_NAME.fullmatch(re.sub(_HUMP, "_", name)) and _all(filled, _WHOLE):
+    words, is_whole = re.sub(_HUMP, "_", name), _all(filled, _WHOLE)
+    if _CODE_NAME.fullmatch(words) and is_whole:
         return listed if isinstance(listed, DraftColumn) else _CODES
+    if (_OTHER_ID.fullmatch(words) or _is_a_person_s(words)) and is_whole and not predicted:
+        return listed if isinstance(listed, DraftColumn) else _NO_AMOUNT
     number = _number(filled, name, nullable) if _all(filled, _NUMBER) else None
     return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or listed
 

@@ -84,6 +84,8 @@ NAMED: dict[str, list[object]] = {
     "isbn13": [_random.randint(978 * 10**10, 979 * 10**10) for _ in range(ROWS)],
     "PLZ": ["" if number % 7 == 0 else _random.randint(10_000, 99_999) for number in range(ROWS)],
     "ssn": [_random.randint(10**8, 10**9 - 1) for _ in range(ROWS)],
+    "Telefon": [_random.randint(2 * 10**9, 9 * 10**9) for _ in range(ROWS)],
+    "contact": [_random.randint(2 * 10**9, 9 * 10**9) for _ in range(ROWS)],
     "mobile2": [_random.randint(10**9, 10**10) for _ in range(ROWS)],
 }
 
@@ -201,6 +203,15 @@ PERSONS: dict[str, list[object]] = {
     "driverId": _repeating(90),
     "policyholder_no": _repeating(90),
     "voter key": _repeating(90),
+    "id number": _repeating(200),
+    "uuid": _repeating(200, "{:032x}"),
+    "email": _repeating(200, "u{}@x.org"),
+    "patient_email": _repeating(200, "u{}@x.org"),
+    "e-mail address": _repeating(200, "u{}@x.org"),
+    "username": _repeating(200, "user{}"),
+    "Kundennummer": _repeating(200),
+    "patienten_nr": _repeating(200),
+    "Versicherten-ID": _repeating(200),
 }
 
 
@@ -243,6 +254,20 @@ def test_what_names_no_person_or_one_a_row_proposes_none(
     assert "unit" not in contract["privacy"]
 
 
+@pytest.mark.parametrize("second", ["doctor_id", "pid", "ward id", "member_no"])
+@pytest.mark.parametrize("count", [30, 400])
+def test_numbers_that_are_names_are_no_amounts(
+    tmp_path: Path, capsys: Capture, second: str, count: int
+) -> None:
+    columns = {"patient_id": _repeating(200), second: _repeating(count), "age": AGE, "y": NO}
+    contract, out = drafted(tmp_path, capsys, columns)
+    assert contract["privacy"]["person"]["id_column"] == "patient_id"
+    if count > 256:
+        assert f'left out: "{second}": numbers that are names of something' in out
+    else:
+        assert contract["columns"][second]["type"] == "category"
+
+
 def test_mutant_codes_read_as_numbers_are_caught(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +280,8 @@ def test_mutant_ids_as_features_are_caught(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draft_columns, "_MOST_ROWS", 0)
-    monkeypatch.setattr(draft_columns, "_PERSON_ID", re.compile("$^"))
+    for names in ("_PERSON_ID", "_OTHER_ID"):
+        monkeypatch.setattr(draft_columns, names, re.compile("$^"))
     contract, _ = drafted(
         tmp_path, capsys, {"patient_id": PERSONS["patient_id"], "age": AGE, "y": NO}
     )

@@ -176,7 +176,9 @@ def test_odd_but_harmless_files_are_read(tmp_path: Path) -> None:
             labels={"True": {"text": "No", "min_rows": 4}, "False": {"text": "Yes", "min_rows": 4}}
         )
     )
-    with pytest.raises(DataError, match=r"is not one of the 2 labels; expected one of True, False$"):
+    with pytest.raises(
+        DataError, match=r"is not one of the 2 labels; expected one of True, False$"
+    ):
         parse_texts(changed(2, {"class": True}, {"class": False}), words, "x.jsonl")
 
 
