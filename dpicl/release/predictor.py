@@ -100,7 +100,14 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         names = list(self.feature_names_in_)
         if not hasattr(rows, "columns") and not hasattr(rows, "__arrow_c_stream__"):
-            array = check_array(rows, dtype=None, ensure_all_finite=False)
+            array, rule = None, ""
+            try:
+                array = check_array(rows, dtype=None, ensure_all_finite=False)
+            except ValueError as error:  # which shows all values in its further lines
+                rule = str(error).partition("\n")[0].rstrip(":.")
+            if array is None:
+                told = f"{rule}. Reshape your data; expected a table of shape (rows, columns)"
+                raise RowsError("rows", told)
             if array.shape[1] != len(names):
                 shape = (
                     f"X has {array.shape[1]} features, but Bins is expecting {len(names)} "
@@ -117,6 +124,10 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "rows",
                 f"is not among the columns; expected all of {', '.join(names)}",
                 column=missing[0],
+            )
+        if doubled := [name for name in names if table.column_names.count(name) > 1]:
+            raise RowsError(
+                "rows", "stands there twice; expected columns of distinct names", column=doubled[0]
             )
         if not table.num_rows:
             raise RowsError("rows", "Found array with 0 sample(s); expected at least one row")

@@ -5,6 +5,7 @@ that come in are converted one by one.
 from __future__ import annotations
 
 import pickle
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -308,7 +309,12 @@ def test_rows_that_a_predictor_cannot_take_are_refused_in_a_sentence() -> None:
             rows[["x"]].to_numpy(),
             "X has 1 features, but Bins is expecting 2 features as input: x, z",
         ),
-        (X, "Expected 2D array, got 1D array"),
+        (X, "Expected 2D array, got 1D array instead. Reshape your data; expected a table of"),
+        (np.full((4, 2), 3 + 41j), "Complex data not supported. Reshape your data"),
+        (
+            pd.concat([rows[["x"]] + 41, rows], axis=1),
+            "rows: column 'x': stands there twice; expected columns of distinct names",
+        ),
         (rows.assign(x="Ludmilla"), "rows: column 'x': holds what is no number"),
         (
             rows.assign(x=pd.to_timedelta(X, "h")),
@@ -318,7 +324,9 @@ def test_rows_that_a_predictor_cannot_take_are_refused_in_a_sentence() -> None:
     for given, sentence in wrong:
         with pytest.raises(ValueError) as refused:  # noqa: PT011 - what scikit-learn expects
             predictor.predict(given)
-        assert sentence in str(refused.value) and "Ludmilla" not in str(refused.value)
+        assert sentence in str(refused.value)
+        told = "".join(traceback.format_exception(refused.value))
+        assert "Ludmilla" not in told and "41" not in told.partition("Error: ")[2]
 
 
 def test_a_predictor_is_copied_pickled_and_takes_rows_of_any_frame() -> None:
