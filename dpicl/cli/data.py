@@ -281,7 +281,7 @@ def verify(
     try:
         statement = verify_file(file, key=trusted, certificate=certificate)
     except CertificateError as error:
-        say(f"dpicl: {error.told()}", to=errors)
+        say(f"dpicl: {error.details()}", to=errors)
         raise typer.Exit(1) from None
     if page is not None:
         content = statement.to_page().encode()

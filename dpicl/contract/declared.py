@@ -109,7 +109,7 @@ class Origin(Frozen):
     """Of what this set takes the place in a paper's tables, and how it differs, in words."""
 
 
-class Query(Frozen):
+class QuerySource(Frozen):
     """Rows from a database: the statement, and the environment variable that holds the address."""
 
     url_env: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
@@ -149,7 +149,7 @@ class Source(Origin):
     """The earlier value of `file`, `folder` or `deliveries`, if the same rows were moved after
     releases had been charged: no release is charged again.
     """
-    query: Query | None = None
+    query: QuerySource | None = None
     """Rows from a database."""
     frame: bool = False
     """Rows are given by the program that makes the release, under the account that the contract

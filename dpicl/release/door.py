@@ -58,7 +58,7 @@ _NO_CAP_YET = 1e12
 """In the place of a cap, until what a first release costs is known."""
 
 
-class Query(declared.Query):
+class Query(declared.QuerySource):
     """Rows from a database, for `protect` and `quote`.
 
     Args:
@@ -71,7 +71,7 @@ class Query(declared.Query):
 
     def __init__(self, url_env: str, sql: str) -> None:
         content = {"url_env": url_env, "sql": sql}
-        super().__init__(**validate(declared.Query, content, "Query").model_dump())
+        super().__init__(**validate(declared.QuerySource, content, "Query").model_dump())
 
 
 Schema = Mapping[str, Any] | PathLike[str] | str | Contract
@@ -126,7 +126,7 @@ def given_rows(
         for key, value in (("account", named), ("population", population))
         if value is not None
     }
-    called = str(named or ("" if isinstance(rows, declared.Query) else rows))
+    called = str(named or ("" if isinstance(rows, declared.QuerySource) else rows))
     stem = Path(called.rstrip("/")).name.partition(".")[0]
     name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:40]
     name = name if re.match("[a-z]", name) else "table"
@@ -257,7 +257,7 @@ def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], Any, Setting
     """The part of a source that says where rows are, those in memory (a frame of pandas, or of
     Arrow), and settings that lead to a file.
     """
-    if isinstance(rows, declared.Query):
+    if isinstance(rows, declared.QuerySource):
         return {"query": rows.model_dump()}, None, settings
     if not isinstance(rows, str | PathLike):
         return {"frame": True}, rows if is_pandas(rows) else as_arrow(rows), settings

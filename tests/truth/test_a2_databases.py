@@ -22,7 +22,7 @@ import pytest
 from psycopg.pq import Conninfo
 from sqlalchemy import make_url
 
-from dpicl.contract.declared import Query
+from dpicl.contract.declared import QuerySource
 from dpicl.data.reading import database, postgresql
 from dpicl.ground.errors import DpiclError, LedgerRefusedError
 from dpicl.home.accounts import open_ledger
@@ -628,7 +628,7 @@ def test_a_shared_ledger_is_not_the_one_that_its_parameters_lead_away_from(
 def _by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """An account is found by the spelling."""
 
-    def spelt(query: Query, _name: str) -> tuple[str]:
+    def spelt(query: QuerySource, _name: str) -> tuple[str]:
         url = make_url(os.environ[query.url_env])
         return (f"spelt:{url.host}:{url.port}/{url.database}",)
 

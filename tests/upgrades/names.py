@@ -14,7 +14,7 @@ from dpicl.contract.load import contract_digest, edition, edition_names
 from dpicl.contract.periods import ONCE
 from dpicl.ledger import release_id
 from dpicl.methods import METHODS, Options, grid, unit_of
-from dpicl.release.names import ReleaseFacts, account_of, parameters_of
+from dpicl.release.names import ReleaseFacts, account_of, public_facts
 from tests.direct import point
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,13 +75,8 @@ def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
     return {
         f"{contract.name} {method} {cell.key}": release_id(
             KEY,
+            public_facts(contract, method, point(unit, cell), ReleaseFacts(writer="writer")),
             account=account.name,
-            mechanism=method,
-            mechanism_version=METHODS[method].draw_version,
-            parameters=parameters_of(
-                contract, unit.method, point(unit, cell), ReleaseFacts(writer="writer")
-            ),
-            contract_digest=contract_digest(contract),
             neighbours=account.neighbours,
             period=ONCE,
         )

@@ -34,7 +34,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from dpicl.contract.declared import Query
+from dpicl.contract.declared import QuerySource
 from dpicl.contract.models import Contract
 from dpicl.data.reading.connection import (
     WHERE,
@@ -142,7 +142,7 @@ _ENGINES: dict[str, Callable[[Any, Deadline], AbstractContextManager[Connected]]
 """By the first word of an address."""
 
 
-def check_address(query: Query, dataset: str) -> None:
+def check_address(query: QuerySource, dataset: str) -> None:
     """The address is set and of an engine that is let in, and so is the time that it may take;
     connects to nothing. Raises SourceError: it is not; ParameterError: the time is none.
     """
@@ -150,7 +150,7 @@ def check_address(query: Query, dataset: str) -> None:
     _deadline()
 
 
-def database_addresses(query: Query, dataset: str) -> tuple[str, ...]:
+def database_addresses(query: QuerySource, dataset: str) -> tuple[str, ...]:
     """Addresses of the account of a query's rows: the whole database, whatever its tables, as it
     says itself which one it is, however its address is spelt. Reads no row; of SQLite it is the
     file, and nothing is opened. Raises SourceError: the address is none, or no database answers
@@ -165,7 +165,7 @@ def database_addresses(query: Query, dataset: str) -> tuple[str, ...]:
 
 
 def _connected(
-    stack: ExitStack, address: Any, query: Query, dataset: str, deadline: Deadline
+    stack: ExitStack, address: Any, query: QuerySource, dataset: str, deadline: Deadline
 ) -> Connected:
     """A connection for as long as the stack. Raises SourceError: there is none, or it does not say
     which database it is.
@@ -190,7 +190,7 @@ def _connected(
 
 
 def query_batches(
-    contract: Contract, query: Query, batch_rows: int, check: Check | None = None
+    contract: Contract, query: QuerySource, batch_rows: int, check: Check | None = None
 ) -> Iterator[pa.Table]:
     """The rows of the query, typed by the contract, in batches of `batch_rows`; the last may be
     smaller. `check` may refuse the database. Raises SourceError: no database answers, or it refuses
@@ -222,7 +222,7 @@ def query_batches(
             raise SourceError(late if deadline.has_passed() else refused) from None
 
 
-def _address(query: Query, dataset: str) -> Any:
+def _address(query: QuerySource, dataset: str) -> Any:
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 

@@ -14,7 +14,7 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.columns.real import NOT_FINITE
-from dpicl.contract.declared import Query
+from dpicl.contract.declared import QuerySource
 from dpicl.data.reading.database import query_batches
 from dpicl.data.reading.files import canonical_order, read_text_table, rows_digest
 from dpicl.data.reading.source import find_rows, load_source
@@ -268,7 +268,7 @@ def test_the_address_is_named_and_never_written_in_a_contract() -> None:
     for wrong in ("postgresql://u:p@h/d", "lower", ""):
         with pytest.raises(DpiclError, match=r"source\.query\.url_env"):
             small_contract(source={"file": None, "query": {"url_env": wrong, "sql": SELECT}})
-    assert set(Query.model_fields) == {"url_env", "sql"}
+    assert set(QuerySource.model_fields) == {"url_env", "sql"}
 
 
 def test_a_folder_or_a_query_stands_alone() -> None:

@@ -21,7 +21,7 @@ from dpicl.contract import Contract
 from dpicl.contract.columns import Column
 from dpicl.contract.columns.integer import BEYOND, NOT_WHOLE
 from dpicl.contract.columns.real import NOT_FINITE
-from dpicl.contract.declared import Person, Query
+from dpicl.contract.declared import Person, QuerySource
 from dpicl.data.reading.database import query_batches
 from dpicl.data.reading.files import canonical_order, rows_digest
 from dpicl.data.reading.typed_columns import NO_VALUE_RULE
@@ -312,7 +312,9 @@ def test_a_table_has_the_digest_that_it_had(
 ) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     batches = list(
-        query_batches(holding("(1)", MOMENT), Query(url_env="PEOPLE_DATABASE", sql=MIXED), 300)
+        query_batches(
+            holding("(1)", MOMENT), QuerySource(url_env="PEOPLE_DATABASE", sql=MIXED), 300
+        )
     )
     assert [batch.num_rows for batch in batches] == [300, 300, 300, 100]
     assert rows_digest(canonical_order(pa.concat_tables(batches))) == DIGEST
