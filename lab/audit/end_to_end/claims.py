@@ -190,12 +190,18 @@ def histories(declaration: Declaration, command: Callable[..., Command], *, acro
         with (replay := ReplayedDraws()).recorded():
             world.put(rows, declaration.kind)
             first()
-            released = shutil.copytree(world.home, Path(folder) / "home")
+            kept = (
+                world.home,
+                world.root / "settings",
+            )  # the witness would have seen the later ones
+            for place in kept:
+                shutil.copytree(place, Path(folder) / place.name)
         changes = {"joined": [*rows, new], "left": rows[1:], "corrected": [new, *rows[1:]]}
         replay, unchanged = ReplayedDraws(), None
         for name, changed in {"": rows, **changes}.items():
-            shutil.rmtree(world.home)
-            shutil.copytree(released, world.home)
+            for place in kept:
+                shutil.rmtree(place)
+                shutil.copytree(Path(folder) / place.name, place)
             world.put(changed, declaration.kind)
             with replay.recorded():
                 seen = observed(world, later)
