@@ -519,6 +519,25 @@ def test_a_text_of_parquet_that_is_no_utf_8_is_its_rows_own_fault(
         read()
 
 
+@pytest.mark.parametrize("column", GAPS)
+@pytest.mark.parametrize("odd", [b"\xff", [1], 1j, "\ud800"], ids=repr)
+@pytest.mark.parametrize("words", [["?"], [-9]], ids=str)
+def test_so_is_what_is_no_text_where_a_word_for_missing_is_stated(
+    column: str, odd: Any, words: list[Any]
+) -> None:
+    """In the same column, and in another."""
+    good = frame(ROWS[:3]).astype(object)
+    cells = {"when": "2024-05-01"} | {name: good[name].tolist() for name in good}
+    rows = pd.DataFrame({**cells, "when": ["2024-05-01"] * 3}, dtype=object)[[*GAPS]]
+    broken = rows.copy()
+    broken.at[1, column] = odd
+    columns = {**GAPS, column: {**GAPS[column], "missing": words}}
+    nightly = contract(columns, releases={"every": "day"})
+    read = typed_table(as_arrow(broken), nightly, "rows")
+    assert read.num_rows == (3 if column in NULLABLE else 2)
+    assert read.slice(0, 1).equals(typed_table(as_arrow(rows), nightly, "rows").slice(0, 1))
+
+
 VIEWS: dict[str, pa.DataType] = {"city": pa.string_view(), "bought": pa.binary_view()}
 
 

@@ -507,7 +507,11 @@ def category_codes(text: pa.ChunkedArray, categories: tuple[str, ...], kind: Val
         others = pc.unique(text.filter(codes.is_null()))
         meant = pc.index_in(
             pa.array(
-                [category_of(value, categories, kind) for value in others.to_pylist()], pa.string()
+                [
+                    None if value is None else category_of(value, categories, kind)
+                    for value in others.to_pylist()
+                ],
+                pa.string(),
             ),
             value_set=listed,
         )
