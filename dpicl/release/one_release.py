@@ -126,7 +126,7 @@ def planned_release(
         )
     _ = METHODS[method].cost(contract, point)
     return PlannedRelease(
-        contract, method, chosen.options, request.shots, point, period, anyway=request.anyway
+        contract, method, chosen.options, chosen.shots[0], point, period, anyway=request.anyway
     )
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -138,6 +139,19 @@ def test_packages_that_are_not_there_are_one_sentence(
             DpiclError, match=f"needs the package {name}; type `pip install {name}`"
         ):
             make()
+
+
+def test_whole_numbers_may_be_of_any_type(place: Place) -> None:
+    session = dpicl.Session(
+        place.home, data=place.root / "data", contracts=place.root / "contracts"
+    )
+    (first, *others) = (
+        session.protect("shop", method="mst_tabicl", epsilon=1, shots=shots)  # type: ignore[arg-type]
+        for shots in (4, 4.0, np.int64(4))
+    )
+    assert len(first.demonstrations()) == 4 and len(first.table(np.int64(7))) == 7
+    for other in others:
+        assert other.demonstrations().text() == first.demonstrations().text()
 
 
 def test_options_of_a_method_are_options_of_the_release(place: Place) -> None:
