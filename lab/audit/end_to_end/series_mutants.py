@@ -113,11 +113,13 @@ def _texts_until_now(delivery: Any) -> Any:
 @mistake("a bound on a delivery's texts", "bytes of a horizon's texts", "text_violations")
 def _bounded_delivery(text_violations: Any) -> Any:
     """A delivery has at least two texts."""
-    few = Violation(DataRule("no_empty", "text", "fail", None, "there are at least 2 texts"), 1)
-    return lambda table, contract: (
-        *text_violations(table, contract),
-        *([few] if table.num_rows < 2 else []),
-    )
+
+    def violations(table: pa.Table, contract: Any) -> tuple[Violation, ...]:
+        failing = next(rule for rule in text_files.text_rules(contract) if rule.severity == "fail")
+        few = [Violation(failing, 1)] if table.num_rows < 2 else []
+        return (*text_violations(table, contract), *few)
+
+    return violations
 
 
 @mistake(
