@@ -389,6 +389,8 @@ _PERSON_ID = re.compile(
     r"[\W_]?(id|nr|nummer|kennung)",
     re.IGNORECASE,
 )
+_WHOM = re.compile(rf"({_WHO})s?", re.IGNORECASE)
+"""Whose column may as well say how many they are."""
 _OTHER_ID = re.compile(r"(.*[\W_])?(id|uuid)", re.IGNORECASE)
 """Who or what, whose numbers are no amounts."""
 _NO_AMOUNT = "numbers that are names of something; a category, if all can be listed"
@@ -499,7 +501,8 @@ def _draft_rows_column(
     words, is_whole = re.sub(_HUMP, "_", name), _all(filled, _WHOLE)
     if _CODE_NAME.fullmatch(words) and is_whole:
         return listed if isinstance(listed, DraftColumn) else _CODES
-    if (_OTHER_ID.fullmatch(words) or _is_a_person_s(words)) and is_whole and not predicted:
+    is_key = _OTHER_ID.fullmatch(words) or (_is_a_person_s(words) and not _WHOM.fullmatch(words))
+    if is_key and is_whole and not predicted:
         return listed if isinstance(listed, DraftColumn) else _NO_AMOUNT
     number = _number(filled, name, nullable) if _all(filled, _NUMBER) else None
     return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or listed

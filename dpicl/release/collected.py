@@ -31,9 +31,9 @@ from dpicl.methods.collection import Collection
 from dpicl.methods.grid import points
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.row_method import SHOWN
-from dpicl.release.names import ReleaseFacts
 from dpicl.release.one_release import PublishedRelease
 from dpicl.release.release import Release
+from dpicl.release.request import PlannedRelease
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,15 +116,8 @@ def collect(
     grid = (collection.epsilon,), (shots,), ()
     unit = unit_of(LdpTabicl.name, collection.contract.name, 0, *grid, False, options)
     (point,) = points(tabular(LdpTabicl.name), unit).values()
-    published = PublishedRelease(
-        collection.contract,
-        LdpTabicl.name,
-        options,
-        shots,
-        point,
-        counts.tally,
-        (),
-        settings,
-        ReleaseFacts(counts.checker.period),
+    planned = PlannedRelease(
+        collection.contract, LdpTabicl.name, options, shots, point, counts.checker.period
     )
+    published = PublishedRelease(planned, counts.tally, (), settings, planned.facts)
     return CollectedRelease(published, collection, counts.received)

@@ -286,7 +286,7 @@ def release_of(request: ReleaseRequest, settings: Settings) -> Release:
         found = _planned(request, settings)
         if isinstance(found, PlannedRelease):
             found = _made(found, request, settings)
-    if isinstance(found.contract, TextContract):
+    if isinstance(found.planned.contract, TextContract):
         from dpicl.release.texts import TextRelease  # of a table it is not needed
 
         return TextRelease(found)

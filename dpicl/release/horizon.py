@@ -555,7 +555,7 @@ def release_planned(
             progress.sentence(horizon, first, last),
         )
     named = replace(planned, period=names[0])
-    return PublishedRelease.of(named, drawn, spent, replace(settings, given=None))
+    return PublishedRelease(named, drawn, spent, replace(settings, given=None), named.facts)
 
 
 def window_of(

@@ -20,7 +20,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.base import Frozen
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock, read_period
-from dpicl.contract.pipeline import MOST_TEXTS, CommonOptions, Point, read_epsilon
+from dpicl.contract.pipeline import MOST_TEXTS, read_epsilon
 from dpicl.ground.errors import DeclarationError, ParameterError, clean_errors
 from dpicl.ground.files import is_free, locked
 from dpicl.ground.printable import tell_holder
@@ -68,32 +68,11 @@ class PublishedRelease:
     what the method decoded, `spent` a sentence per account, and `settings` hold no rows.
     """
 
-    contract: Declared
-    method: str
-    options: CommonOptions
-    shots: int
-    point: Point[Any]
+    planned: PlannedRelease
     drawn: Any
     spent: tuple[str, ...]
     settings: Settings
-    facts: ReleaseFacts = field(default_factory=ReleaseFacts)
-
-    @staticmethod
-    def of(
-        planned: PlannedRelease, drawn: Any, spent: tuple[str, ...], settings: Settings
-    ) -> PublishedRelease:
-        """What was planned, as it stands."""
-        return PublishedRelease(
-            planned.contract,
-            planned.method,
-            planned.options,
-            planned.shots,
-            planned.point,
-            drawn,
-            spent,
-            settings,
-            planned.facts,
-        )
+    facts: ReleaseFacts
 
 
 class _Choices(Frozen):
@@ -204,7 +183,7 @@ def release_once(planned: PlannedRelease, settings: Settings) -> PublishedReleas
         drawn: Any = tabular(method).decode(content, contract, planned.point)
     else:
         drawn = on_texts(method).decode(json.loads(content))
-    return PublishedRelease.of(planned, drawn, (spent,), replace(settings, given=None))
+    return PublishedRelease(planned, drawn, (spent,), replace(settings, given=None), planned.facts)
 
 
 def _made(

@@ -74,27 +74,29 @@ class Release:
     @property
     def method(self) -> str:
         """The name of the method."""
-        return self.published.method
+        return self.published.planned.method
 
     @property
     def epsilon(self) -> float:
         """As it was asked for, in nats."""
-        return self.published.point.epsilon
+        return self.published.planned.point.epsilon
 
     @property
     def contract(self) -> Any:
         """What is publicly known of the rows: a Contract, or of texts a TextContract."""
-        return self.published.contract
+        return self.published.planned.contract
 
     @property
     def statement(self) -> str:
         """The guarantee as a sentence."""
-        return METHODS[self.method].statement(self.contract, self.published.point, self.cost)
+        return METHODS[self.method].statement(
+            self.contract, self.published.planned.point, self.cost
+        )
 
     @property
     def cost(self) -> CellCost:
         """What was charged."""
-        return METHODS[self.method].cost(self.contract, self.published.point)
+        return METHODS[self.method].cost(self.contract, self.published.planned.point)
 
     @property
     def spent(self) -> tuple[str, ...]:
@@ -124,7 +126,7 @@ class Release:
 
         release = self.published
         return certify(
-            self.contract, release.method, release.point, release.settings, release.facts
+            self.contract, self.method, release.planned.point, release.settings, release.facts
         )
 
     def write(self, path: Path, form: str, count: int | None = None) -> str:
@@ -180,7 +182,9 @@ class Release:
         """
         check_has_rows(self.method)
         count = whole("rows", (self.contract.population or ROWS) if count is None else count)
-        chance = self._draws.public("table", f"{self.published.point.key},{count}").generator()
+        chance = self._draws.public(
+            "table", f"{self.published.planned.point.key},{count}"
+        ).generator()
         codes = (self._usual if count <= MADE_ROWS else self._rows(count)).codes
         return self._form.table(
             codes[chance.permutation(len(codes))[:count]], self.contract, chance
@@ -204,16 +208,16 @@ class Release:
             ParameterError: it is no positive number, or the method releases another number of them.
         """
         release = self.published
-        method, point = tabular(self.method), release.point
-        k = whole("k", release.shots if k is None else k)
+        method, point = tabular(self.method), release.planned.point
+        k = whole("k", release.planned.shots if k is None else k)
         if point.shots not in (None, k):
             raise ParameterError(
                 "k",
                 k,
                 f"{point.shots}: {method.title} releases groups for one number of demonstrations",
             )
-        grid = (point.epsilon,), (k,), ()
-        shown = unit_of(self.method, self.dataset, point.seed, *grid, False, release.options)
+        grid, options = ((point.epsilon,), (k,), ()), release.planned.options
+        shown = unit_of(self.method, self.dataset, point.seed, *grid, False, options)
         (cell,) = points(method, shown)
         has_rows = method.derive_stage is not None
         rows = {cell: self._rows(k if k > len(self._usual.codes) else None)} if has_rows else {}
@@ -274,7 +278,7 @@ class Release:
             test = split_table(rows, self.contract)
         # matrices are small: more threads take four times the processor's time
         with threadpool_limits(1):
-            point = ReleasePoint(self.contract, tabular(self.method), self.published.point)
+            point = ReleasePoint(self.contract, tabular(self.method), self.published.planned.point)
             return quality_of(point, self.published.drawn, test=test, count=simulations)
 
     def _repr_html_(self) -> str:
@@ -325,17 +329,17 @@ class Release:
 
     @property
     def _form(self) -> RowForm:
-        return tabular(self.method).form(self.contract, self.published.point)
+        return tabular(self.method).form(self.contract, self.published.planned.point)
 
     @property
     def _draws(self) -> Draws:
-        return draws_for(self.contract, self.published.point.seed)
+        return draws_for(self.contract, self.published.planned.point.seed)
 
     def _rows(self, count: int | None) -> ReleasedRows:
         check_has_rows(self.method)
         release = self.published
         return tabular(self.method).rows(
-            release.drawn, self.contract, release.point, self._draws, count
+            release.drawn, self.contract, release.planned.point, self._draws, count
         )
 
 

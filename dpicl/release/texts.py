@@ -111,7 +111,7 @@ def standing_texts(
         content = named.read(ledger)
         spent = spending_sentence(ledger, account.name, 1, 0)
     drawn = on_texts(method).decode(json.loads(content))
-    return replace(PublishedRelease.of(planned, drawn, (spent,), settings), facts=facts)
+    return PublishedRelease(planned, drawn, (spent,), settings, facts)
 
 
 def not_released(planned: PlannedRelease, settings: Settings, period: str | None) -> LedgerError:
@@ -192,7 +192,7 @@ class TextRelease(Release):
         """All of them; `k` may only say how many they are. Raises ParameterError: the release has
         another number of them.
         """
-        contract, shots = self.contract, self.published.point.shots
+        contract, shots = self.contract, self.published.planned.point.shots
         if k not in (None, shots):
             raise ParameterError(
                 "k",

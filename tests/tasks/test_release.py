@@ -156,7 +156,7 @@ def test_whole_numbers_may_be_of_any_type(place: Place) -> None:
 
 def test_options_of_a_method_are_options_of_the_release(place: Place) -> None:
     chosen = released(place, "ldp_tabicl", design="one-column", estimator="tree")
-    assert chosen.published.options.ldp_tabicl.design == "one-column"
+    assert chosen.published.planned.options.ldp_tabicl.design == "one-column"
     assert not chosen.table(100).equals(released(place, "ldp_tabicl").table(100))
     with pytest.raises(DpiclError, match="options of the release: options.ldp_tabicl.design"):
         released(place, "ldp_tabicl", design="none of them")

@@ -268,6 +268,12 @@ def test_numbers_that_are_names_are_no_amounts(
         assert contract["columns"][second]["type"] == "category"
 
 
+@pytest.mark.parametrize("name", ["members", "users", "household", "students"])
+def test_how_many_there_are_is_an_amount(tmp_path: Path, capsys: Capture, name: str) -> None:
+    contract, _ = drafted(tmp_path, capsys, {name: _repeating(12), "age": AGE, "y": NO})
+    assert contract["columns"][name]["type"] == "integer"
+
+
 def test_mutant_codes_read_as_numbers_are_caught(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
