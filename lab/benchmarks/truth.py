@@ -66,7 +66,7 @@ def read_results(report: Path) -> dict[str, Counter[str]]:
 
 
 def rows(figures: Figures, tests: Sequence[str] = TESTS, expected: tuple[str, ...] = ROWS) -> None:
-    """The tests in a process of their own; which of them fail, by row."""
+    """The tests in two processes of their own; which of them fail, by row."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "results.xml"
         command = [
@@ -74,6 +74,7 @@ def rows(figures: Figures, tests: Sequence[str] = TESTS, expected: tuple[str, ..
             "-m",
             "pytest",
             "-q",
+            *("-n", "2", "--dist", "loadfile"),
             "-m",
             "",
             "--continue-on-collection-errors",
