@@ -39,6 +39,8 @@ LEAST_SHARE = 0.995
 """The noise found costs at least this share of the target."""
 LEAST_NOISE, MOST_NOISE = 2.0**-6, 2.0**20
 """Where noise is looked for."""
+MOST_EPSILON = 10_000.0
+"""A grid whose steps are a share of so much can still be composed in doubles."""
 MOST_PURE_EPSILON = 500.0
 """e to this power over any sampling rate in use is still a double."""
 _AIM = 0.9975
@@ -70,11 +72,11 @@ def calibrate(
 
     `event_at` gives the event of a multiplier; its cost must fall as the multiplier grows.
     The result has 24 significant bits, so that `Fraction(result)` is short and exact.
-    Raises ParameterError: epsilon is not finite and positive, or delta outside (0, 1);
+    Raises ParameterError: epsilon is outside (0, 10000], or delta outside (0, 1);
     PrivacyError: no multiplier from 1/64 to 2^20 costs this much, or the event cannot be priced.
     """
-    if not 0 < epsilon < math.inf:
-        raise ParameterError("epsilon", epsilon, "a finite number > 0")
+    if not 0 < epsilon <= MOST_EPSILON:
+        raise ParameterError("epsilon", epsilon, f"a number in (0, {MOST_EPSILON:g}]")
     if not 0 < delta < 1:
         raise ParameterError("delta", delta, "a number in (0, 1)")
     search = _Search(event_at, epsilon, delta, neighbours)

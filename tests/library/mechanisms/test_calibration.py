@@ -121,7 +121,9 @@ def test_one_grid_is_never_below_the_price_and_a_finer_one_is_nearer() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"epsilon": 0}, "epsilon=0: expected a finite number > 0"),
+        ({"epsilon": 0}, "epsilon=0: expected a number in \\(0, 10000\\]"),
+        ({"epsilon": 10_001.0}, "epsilon=10001.0: expected"),
+        ({"epsilon": 1e300}, "epsilon=1e\\+300: expected"),
         ({"epsilon": math.inf}, "epsilon=inf: expected"),
         ({"epsilon": math.nan}, "epsilon=nan: expected"),
         ({"delta": 0}, "delta=0: expected a number in"),
