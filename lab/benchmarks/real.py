@@ -7,13 +7,14 @@ machine with two cores.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import psutil
 
 from dpicl.home.settings import Settings
 from dpicl.models.local.gguf_file import SMOLLM2
@@ -32,6 +33,25 @@ def taken(*arguments: str, **environment: str) -> tuple[float, float, str]:
         command, check=True, capture_output=True, text=True, env={**os.environ, **environment}
     )
     return time.perf_counter() - began, children() - before, done.stdout
+
+
+def until(told: str, *arguments: str, **environment: str) -> float:
+    """Processor seconds of `dpicl` with these arguments until it prints a note that begins so."""
+    command = [sys.executable, "-m", "dpicl.cli", *arguments]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith(told):
+                used = psutil.Process(process.pid).cpu_times()
+                process.stderr.read()
+                return used.user + used.system
+    raise AssertionError(f"{arguments[0]} did not say {told!r}")
 
 
 def fetched(figures: Figures) -> None:
@@ -56,8 +76,8 @@ def fetched(figures: Figures) -> None:
 
 
 def asked_again(figures: Figures) -> None:
-    """`dpicl ask` of a row, beside demonstrations that were released, by a model that was checked
-    before.
+    """`dpicl ask` beside released demonstrations, of a model that was checked before: until it
+    asks.
     """
     with tempfile.TemporaryDirectory() as folder:
         demos, rows = Path(folder) / "demos.jsonl", Path(folder) / "rows.csv"
@@ -79,9 +99,8 @@ def asked_again(figures: Figures) -> None:
         )
         ask = ("ask", "--demos", str(demos), "--queries", str(rows), "--model", SMOLLM2.name)
         taken(*ask, **home)
-        seconds, processor, printed = taken(*ask, **home)
-        print(f"second ask: {seconds:.1f} s; {json.loads(printed.splitlines()[0])}")
-        figures.at_most("second-ask-processor", processor, AGAIN_PROCESSOR_SECONDS, " s")
+        begins = until("smollm2 is asked", *ask, **home)
+        figures.at_most("second-ask-begins-processor", begins, AGAIN_PROCESSOR_SECONDS, " s")
 
 
 PARTS = (fetched, asked_again, real_speed.measure)
