@@ -12,6 +12,7 @@ from typing import Any, Literal
 from unittest.mock import patch
 
 from dpicl.data.reading.files import survey
+from dpicl.ground.errors import PrivacyError
 from dpicl.ground.files import PUBLIC_MODE, LivingPaths, write_json
 from dpicl.ground.types import DataRule
 from dpicl.home.settings import Settings
@@ -73,15 +74,17 @@ def _by_letters(_: Any) -> Any:
     return lambda mine, bound, _living: "" if mine == bound else None
 
 
-@mistake("batches by the number of rows", "borders of a table: folder", "in_batches")
-def _by_number(_: Any) -> Any:
-    """A table of more rows is read in batches."""
+@mistake("batches by the number of rows", f"borders of a folder: {TabPe.name}", "counted_batches")
+def _by_number(counted_batches: Any) -> Any:
+    """A table of more rows is in batches, which a method that does not count them refuses."""
 
-    def in_batches(contract: Any) -> bool:
-        surveyed = survey(contract, Settings.current().data)
-        return surveyed is not None and surveyed.rows > 2 * BATCH
+    def by_number(rows: Any, method: str) -> Any:
+        surveyed = survey(rows.contract, Settings.current().data)
+        if surveyed is not None and surveyed.rows > 2 * BATCH:
+            raise PrivacyError(f"{method} reads all rows at once; these are in batches")
+        return counted_batches(rows, method)
 
-    return in_batches
+    return by_number
 
 
 @mistake("verdicts beside the report", "borders of a run: a value", "of", Verdicts)

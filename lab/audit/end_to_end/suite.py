@@ -11,11 +11,14 @@ from dpicl.methods import METHODS
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.tab_pate import TabPate
+from dpicl.methods.tab_pe import TabPe
 from lab.audit.end_to_end import series, text_series
 from lab.audit.end_to_end.borders import (
     border,
     few,
     labels,
+    numbers,
     of_frame,
     of_nights,
     of_table,
@@ -83,6 +86,11 @@ BORDERS: Mapping[str, Callable[[], Broken]] = {
         for method in TABULAR
         if method not in (GdpTabicl.name, LdpTabicl.name)
         for of in [_of(method)]
+    },
+    **{
+        f"borders of a folder: {method}": partial(border, of, protect(method), numbers(of))
+        for method in (TabPate.name, TabPe.name)  # which put batches together
+        for of in [Declaration("folder")]
     },
     f"borders of a method: {LdpTabicl.name}": partial(
         of_table, _of(LdpTabicl.name), protect(LdpTabicl.name)
