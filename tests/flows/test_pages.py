@@ -142,7 +142,7 @@ def test_the_flow_run_s_page_tells_of_both_retries(world: World, retried: Path, 
     flow_run = world.flow_run("retried")["id"]
     assert page(
         f"/v2/runs/flow-run/{flow_run}",
-        "validate: File exists (errno 17)",
+        "validate: Not a directory (errno 20)",
         "Retry 1/2 will start",
         "Retry 2/2 will start",
     )
