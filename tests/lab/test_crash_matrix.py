@@ -124,8 +124,8 @@ def draw_first() -> None:
 def charge_every_try() -> None:
     """Name every try of a release anew."""
     named = dpicl.release.releases.release_id
-    dpicl.release.releases.release_id = lambda key, **about: named(
-        key, **{**about, "period": secrets.token_hex(4)}
+    dpicl.release.releases.release_id = lambda key, described, **about: named(
+        key, described, **{**about, "period": secrets.token_hex(4)}
     )
 
 
