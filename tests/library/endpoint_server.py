@@ -35,14 +35,8 @@ def writing(prompt: str, temperature: float, seed: int) -> str:
     """What is written after a prompt by a server that `writes`, from the first word to the end."""
     if "WORDLESS" in prompt:
         return ""
-    return (
-        f"{HashScorer().generate([prompt], Sampling(new_tokens=8, temperature=temperature, seed=seed))[0]}\nAnd "  # noqa: E501
-        f""
-        f""
-        f""
-        f""
-        f"so on."
-    )
+    sampling = Sampling(new_tokens=8, temperature=temperature, seed=seed)
+    return f"{HashScorer().generate([prompt], sampling)[0]}\nAnd so on."
 
 
 @dataclass(frozen=True)

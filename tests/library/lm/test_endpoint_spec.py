@@ -68,10 +68,6 @@ def test_a_malformed_address_is_told_in_one_sentence(name: str, rule: str) -> No
     )
 
 
-def test_a_registry_entry_wins_over_an_address() -> None:
-    assert resolve_model(NEAR, {NEAR: spec(url=NEAR)}).name == "far"
-
-
 @pytest.mark.parametrize(
     "url",
     ["https://far.org/v1", NEAR, "http://localhost:1/v1", "http://[::1]/v1", "http://127.1.2.3/v1"],

@@ -18,9 +18,9 @@ from dpicl.models.endpoint.scorer import EndpointScorer
 from dpicl.models.endpoint.ways import MOST_STOPS, read_text
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.requests import Sampling, Tallying, before_stop
-from dpicl.models.spec import ModelSpec
 from dpicl.report.sentences import ANSWERS, answers
 from tests.library.endpoint_server import EndpointServer, Habits, serving, text_of, writing
+from tests.library.lm.test_endpoint import spec_of
 
 BLANKED = [" No", " Yes"]
 PROMPTS = [f"Row {number}. Who directed it? Answer:" for number in (3, 1, 2, 1)]
@@ -36,10 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(server: EndpointServer, **more: object) -> EndpointScorer:
     """A model of a running server, opened for texts."""
-    spec = ModelSpec.model_validate(
-        {"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}
-    )
-    return EndpointScorer(spec, wanted="text")
+    return EndpointScorer(spec_of(server, **more), wanted="text")
 
 
 def said(prompt: str, place: int | None = None, *, temperature: float = 0.0, seed: int = 0) -> str:
@@ -66,12 +63,12 @@ def test_a_text_is_what_the_server_writes_up_to_the_stop(api: str, lead: str) ->
     )
 
 
-def test_completions_come_first_because_they_go_on_as_a_local_model_does() -> None:
-    with serving(Habits(writes=True)) as both, serving(Habits(writes=True, apis=("chat",))) as chat:
-        assert [opened(server).description.mode for server in (both, chat)] == [
-            "completions text",
-            "chat text",
-        ]
+@pytest.mark.parametrize("apis", [("completions", "chat"), ("chat",)])
+def test_completions_come_first_because_they_go_on_as_a_local_model_does(
+    apis: tuple[str, ...],
+) -> None:
+    with serving(Habits(writes=True, apis=apis)) as server:
+        assert opened(server).description.mode == f"{apis[0]} text"
 
 
 def test_texts_need_no_log_probabilities_and_scores_still_do() -> None:
@@ -85,8 +82,7 @@ def test_texts_need_no_log_probabilities_and_scores_still_do() -> None:
 
 def test_what_was_opened_for_scores_writes_the_same_texts() -> None:
     with serving(Habits(writes=True)) as server:
-        spec = ModelSpec(name="far", kind="endpoint", id="m", url=server.url)
-        scorer, writer = EndpointScorer(spec), EndpointScorer(spec, wanted="text")
+        scorer, writer = EndpointScorer(spec_of(server)), opened(server)
         assert scorer.description.mode == "completions top-20 logprobs, else echo"
         assert scorer.generate(PROMPTS, Sampling(**LINE)) == writer.generate(
             PROMPTS, Sampling(**LINE)

