@@ -34,5 +34,6 @@ def drawn(unit: Unit, contract: Contract, rows: PrivateTable | int = 300) -> dic
     """What each release draws of a table, or of so many made-up rows; nothing is charged."""
     if isinstance(rows, int):
         rows = PrivateTable(random_table(contract, rows, 0))
-    method, draws = tabular(unit.method), draws_for(contract, unit.seed)
-    return grid.draw(method, rows, contract, points_of(unit), draws, {})
+    method, asked, draws = tabular(unit.method), points_of(unit), draws_for(contract, unit.seed)
+    marks = grid.prepare(method, rows, contract, asked, draws)
+    return grid.draw(method, rows, contract, asked, draws, marks)
