@@ -42,14 +42,8 @@ class Watched(EchoGenerator):
 
 def rows() -> PrivateTable:
     """Forty rows of each label, no two alike."""
-    return PrivateTable(
-        pa.table(
-            {
-                "label": ["good", "bad"] * 40,
-                "text": [f"letter {number} of ann" for number in range(80)],
-            }
-        )
-    )
+    texts = [f"letter {number} of ann" for number in range(80)]
+    return PrivateTable(pa.table({"label": ["good", "bad"] * 40, "text": texts}))
 
 
 def written(
@@ -92,12 +86,8 @@ def test_no_more_voters_are_kept_at_once_than_the_bound_and_every_row_votes_on_o
     written(watched)
     counts = [len(requests) for requests, _ in watched.sessions]
     assert counts == [10, 10, 10]  # of two voters each
-    voters = [
-        voter
-        for requests, _ in watched.sessions
-        for request in requests
-        for voter in request.voters
-    ]
+    requests = [request for some, _ in watched.sessions for request in some]
+    voters = [voter for request in requests for voter in request.voters]
     assert len(voters) == len(set(voters))
 
 
