@@ -136,12 +136,10 @@ def test_every_voter_is_asked_without_content_behind_its_own_rows() -> None:
 
 def test_a_model_that_fails_on_texts_without_content_is_the_model_s_failure() -> None:
     class Wordy(HashScorer):
-        def score(
-            self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None
-        ) -> np.ndarray:
+        def score(self, prompts: Sequence[str], *labels: Any, **how: Any) -> np.ndarray:
             if any(prompt.endswith("Letter: \nKind:") for prompt in prompts):
                 raise ModelError("nothing to say")
-            return super().score(prompts, continuations)
+            return super().score(prompts, *labels, **how)
 
     voters = Voters(contract(), Wordy())
     with pytest.raises(ModelError, match="nothing to say"):

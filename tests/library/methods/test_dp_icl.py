@@ -207,10 +207,15 @@ def test_epsilons_of_a_benchmark_share_their_votes_and_those_of_private_rows_do_
 
 
 def answered(
-    declared: TextContract, asked: Unit, rows: PrivateTable, queries: list[Any], public: Public
+    declared: TextContract,
+    asked: Unit,
+    rows: PrivateTable,
+    queries: list[Any],
+    public: Public,
+    model: Any = None,
 ) -> Any:
     one = job(declared, asked)
-    return answer(one, consult(rows, queries, Reader(), one), queries, public)
+    return answer(one, consult(rows, queries, model or Reader(), one), queries, public)
 
 
 def test_without_noise_the_answer_is_the_most_frequent_one() -> None:
