@@ -43,7 +43,7 @@ def loaded(statement: str, names: Sequence[str] = FRAMEWORKS) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("statement", "names"),
+    "statement, names",
     [
         (f"import {LIBRARY}", FRAMEWORKS),
         ("import dpicl.cli.app", FRAMEWORKS),
@@ -129,7 +129,4 @@ def test_one_module_knows_how_a_system_locks() -> None:
         path.relative_to(ROOT).as_posix()
         for path in sources
         if names.search(path.read_text("utf-8"))
-    ] == [
-        "dpicl/ground/files.py",
-        alone,
-    ]
+    ] == ["dpicl/ground/files.py", alone]

@@ -118,7 +118,7 @@ def test_answers_are_single_tokens_after_one_cue(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sizes", "left"),
+    "text, sizes, left",
     [
         ("is 12.92.", [12], "is.92."),
         ("is 7.76,", [7.7], "is6,"),

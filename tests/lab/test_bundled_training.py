@@ -97,7 +97,7 @@ def test_a_cooled_down_training_is_resumed_alike_and_comes_to_rest(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "phrase"),
+    "arguments, phrase",
     [
         (["--cool-down", "5"], "--cool-down needs --until"),
         (["--steps", "9", "--cool-down", "5"], "--cool-down needs --until"),
@@ -194,10 +194,8 @@ def test_the_loss_falls_on_tables_of_one_column(begun: Path) -> None:
     batch = batch_of(
         [encode_task(tokenizer, make_task(rng, LEVELS[0], shots=4, kind="local")) for _ in range(4)]
     )
-    optimiser, generator = (
-        torch.optim.AdamW(model.parameters(), 3e-3),
-        torch.Generator().manual_seed(0),
-    )
+    optimiser = torch.optim.AdamW(model.parameters(), 3e-3)
+    generator = torch.Generator().manual_seed(0)
     losses = []
     for _ in range(15):
         optimiser.zero_grad()

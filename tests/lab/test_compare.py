@@ -48,10 +48,8 @@ def write_side(
         for seed, values in enumerate(seeds):
             if values is None:
                 continue
-            unit, values = (
-                folder / "units" / f"{method}__{dataset}__seed{seed}",
-                np.asarray(values, float),
-            )
+            unit = folder / "units" / f"{method}__{dataset}__seed{seed}"
+            values = np.asarray(values, float)
             row = dict.fromkeys(COLUMNS) | {
                 "method": method,
                 "system": "icl",
@@ -118,18 +116,15 @@ def test_answers_to_the_same_queries_are_compared_one_by_one(tmp_path):
     # differences: of seed 0 18 ones, of seed 1 16 of these; by query 16 x 1, 2 x 1/2, 2 x 0, mean
     # 0.85
     of_queries = (16 * 0.15**2 + 2 * 0.35**2 + 2 * 0.85**2 + 1) / (20 * 19)
-    of_seeds, of_both = (0.05**2 + 0.05**2) / 2, (34 * 0.15**2 + 6 * 0.85**2) / (40 * 39)
+    of_seeds = (0.05**2 + 0.05**2) / 2
+    of_both = (34 * 0.15**2 + 6 * 0.85**2) / (40 * 39)
     variance = of_queries + max(0, of_seeds - of_both)
     freedom = variance**2 / (of_queries**2 / 19 + of_seeds**2)
-    assert (
-        (pair.first, pair.second, pair.gain.mean) == pytest.approx((0.1, 0.95, 0.85))
-        and pair.by_answer
-        and pair.seeds == 2
-    )
-    assert (
-        pair.gain.half == pytest.approx(t.ppf(0.975, freedom) * math.sqrt(variance))
-        and pair.gain.sign == 1
-    )
+    assert (pair.first, pair.second, pair.gain.mean) == pytest.approx((0.1, 0.95, 0.85))
+    assert pair.by_answer
+    assert pair.seeds == 2
+    assert pair.gain.half == pytest.approx(t.ppf(0.975, freedom) * math.sqrt(variance))
+    assert pair.gain.sign == 1
     assert decision(both).startswith(
         "b is better than a in 1 of 1 cell by more than noise, and worse in none."
     )
@@ -142,17 +137,15 @@ def test_answers_to_the_same_queries_are_compared_one_by_one(tmp_path):
 def test_it_is_the_second_run_that_is_better_or_worse(tmp_path):
     one = compared(tmp_path, {"adult": ones(2, 2)}, {"adult": ones(20, 18)})
     other = compare(one.second, one.first)
-    assert (
-        other.pairs[0].gain.mean == -one.pairs[0].gain.mean
-        and other.pairs[0].gain.half == one.pairs[0].gain.half
-    )
+    assert other.pairs[0].gain.mean == -one.pairs[0].gain.mean
+    assert other.pairs[0].gain.half == one.pairs[0].gain.half
     assert decision(other).startswith(
         "a is better than b in none of 1 cell by more than noise, and worse in 1."
     )
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "reason"),
+    "own, other, reason",
     [
         ({}, {"digest": "e"}, "the runs did not ask the same queries"),
         ({"digest": None}, {}, "a did not record which queries it asked"),
@@ -168,11 +161,9 @@ def test_other_queries_or_truths_leave_the_means_alone_and_say_why(tmp_path, own
     both = compared(tmp_path, {"adult": ones(10)}, {"adult": ones(14)}, own, other)
     (pair,) = both.pairs
     independent = math.sqrt((0.25 + 1 / 20) / 20 + (0.7 * 0.3 + 1 / 20) / 20)
-    assert (
-        not pair.by_answer
-        and pair.gain.mean == pytest.approx(0.2)
-        and pair.gain.half == pytest.approx(t.ppf(0.975, 19) * independent)
-    )
+    assert not pair.by_answer
+    assert pair.gain.mean == pytest.approx(0.2)
+    assert pair.gain.half == pytest.approx(t.ppf(0.975, 19) * independent)
     assert both.apart == {"adult": reason} and any(
         f"only means are compared, since {reason};" in note for note in notes(both)
     )
@@ -208,11 +199,9 @@ def test_smaller_errors_are_better_and_no_test_averages_them(tmp_path):
     both = compared(
         tmp_path, errors, {name: [[3.0, 1.0, 2.0] * 10] for name in SETS}, metric="absolute_error"
     )
-    assert (
-        [pair.gain.mean for pair in both.pairs] == [18.0] * 3
-        and both.count(1) == 3
-        and not both.tests
-    )
+    assert [pair.gain.mean for pair in both.pairs] == [18.0] * 3
+    assert both.count(1) == 3
+    assert not both.tests
     assert "of errors, by how much they are smaller" in next(notes(both))
 
 
@@ -271,7 +260,8 @@ def test_cells_without_an_interval_are_no_chance_for_a_mark(tmp_path):
 
 
 def test_the_test_over_data_sets_is_the_paired_t_test(tmp_path):
-    first, second = ((8, 10), (9, 9), (4, 5)), ((11, 12), (9, 10), (9, 7))
+    first = ((8, 10), (9, 9), (4, 5))
+    second = ((11, 12), (9, 10), (9, 7))
     both = compared(
         tmp_path,
         *(
@@ -283,7 +273,8 @@ def test_the_test_over_data_sets_is_the_paired_t_test(tmp_path):
     oracle = ttest_rel(*(np.array(side).mean(axis=1) / 20 for side in (second, first)))
     assert (test.statistic, test.p, test.freedom) == pytest.approx(
         (oracle.statistic, oracle.pvalue, oracle.df)
-    ) and test.datasets == 3
+    )
+    assert test.datasets == 3
     assert test.difference == pytest.approx(np.mean(second) / 20 - np.mean(first) / 20)
 
 
@@ -293,9 +284,9 @@ def test_one_data_set_is_no_sample_and_equal_differences_have_no_t(tmp_path):
     (test,) = compared(
         tmp_path, {"adult": ones(8), "bank": ones(8)}, {"adult": ones(9), "bank": ones(9)}
     ).tests
-    assert (
-        math.isnan(test.statistic) and math.isnan(test.p) and test.difference == pytest.approx(0.05)
-    )
+    assert math.isnan(test.statistic)
+    assert math.isnan(test.p)
+    assert test.difference == pytest.approx(0.05)
 
 
 def test_what_is_the_same_is_no_chance_for_a_mark(tmp_path):
@@ -308,10 +299,8 @@ def test_what_is_the_same_is_no_chance_for_a_mark(tmp_path):
         "If the runs were equally good, 5 % of the cells would be marked by chance."
     )
     alike = compare(both.first, both.first)
-    assert (
-        decision(alike) == "a and a are the same in 2 cells, the only ones that both have."
-        and alike.count(1) == alike.count(-1) == 0
-    )
+    assert decision(alike) == "a and a are the same in 2 cells, the only ones that both have."
+    assert alike.count(1) == alike.count(-1) == 0
 
 
 def test_runs_without_a_common_cell_are_refused_in_one_sentence(tmp_path):
@@ -408,10 +397,8 @@ def test_the_page_is_a_report_and_fetches_nothing(tmp_path):
     page, markdown = Page(to_html(report)), to_markdown(report)
     assert page.row("adult")[1:6] == ["GDP-TabICL", "in-context, k = 1", "1", "0.400", "0.800"]
     assert page.row("adult")[6].endswith(" | better") and page.row("bank")[6].endswith(" | worse")
-    assert (
-        markdown_row(markdown, "bank")[-1].endswith(", worse")
-        and "**" in markdown_row(markdown, "adult")[-1]
-    )
+    assert markdown_row(markdown, "bank")[-1].endswith(", worse")
+    assert "**" in markdown_row(markdown, "adult")[-1]
     assert [tag for tag, _ in page.tags].count("script") == 1 and "<script>alert" not in markdown
     assert "b is better than a in 1 of 2 cells by more than noise, and worse in 1." in markdown
     assert all(attributes.get("href", "#").startswith("#") for _, attributes in page.tags)

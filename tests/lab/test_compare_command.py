@@ -57,10 +57,8 @@ def test_two_models_are_compared_answer_by_answer(
         "Random weights. What the model of hashed and random answers means nothing.\n"
     )
     assert "random" in out.splitlines()[1] and "of the cells would be marked by chance" in out
-    assert (
-        "kiosk: the same queries in both runs, compared answer by answer" in out
-        and "1 cell of random" in out
-    )
+    assert "kiosk: the same queries in both runs, compared answer by answer" in out
+    assert "1 cell of random" in out
     assert [
         sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders
     ] == before
@@ -78,10 +76,8 @@ def test_two_models_are_compared_answer_by_answer(
 
     page = tmp_path / "page.html"
     assert said(capsys, "compare", "hashed", "random", "--out", str(page)) == f"page: {page}\n"
-    row, shown = (
-        Page(page.read_text("utf-8")).row("kiosk"),
-        next(one for one in told["cells"] if not one["is_same"]),
-    )
+    row = Page(page.read_text("utf-8")).row("kiosk")
+    shown = next(one for one in told["cells"] if not one["is_same"])
     assert [f"{shown[side]:.3f}" for side in ("first", "second")] == row[4:6]
     assert (
         complaint(call_main(["compare", "hashed", "random", "--out", str(page)], capsys))
@@ -138,7 +134,5 @@ def test_a_private_table_is_compared_by_what_was_released(place: Place, capsys: 
         "counted: only means are compared, since only noisy counts" in one for one in told["notes"]
     )
     charged = next(one for one in told["differing"] if one["what"] == "charged")
-    assert (
-        "till: 1 release, charged now" in charged["first"]
-        and "charged before and free now" in charged["second"]
-    )
+    assert "till: 1 release, charged now" in charged["first"]
+    assert "charged before and free now" in charged["second"]

@@ -68,9 +68,8 @@ def test_one_command_charges_once_and_exports_jsonl_and_parquet(
         text in row["text"]
         for text, row in zip(table.column("text").to_pylist(), rows, strict=True)
     )
-    assert (tmp_path / "texts.parquet.certificate.json").exists() and not list(
-        place.home.glob("private/journals/*")
-    )
+    assert (tmp_path / "texts.parquet.certificate.json").exists()
+    assert not list(place.home.glob("private/journals/*"))
 
 
 def test_rows_that_do_not_suffice_for_so_many_texts_are_one_sentence(
@@ -98,10 +97,8 @@ def test_the_quality_of_a_release_is_told_from_public_texts_alone(
         "--quality",
         str(tmp_path / "page.html"),
     )
-    assert (
-        "120 texts beside 4 public ones" in told
-        and "accuracy on public texts of a classifier" in told
-    )
+    assert "120 texts beside 4 public ones" in told
+    assert "accuracy on public texts of a classifier" in told
     assert "Logistic regression" in (tmp_path / "page.html").read_text()
 
 

@@ -31,7 +31,7 @@ def charged(name: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    ("name", "runs"),
+    "name, runs",
     [pytest.param(name, 500, marks=pytest.mark.exhaustive) for name in TEXT_WAYS]
     + [pytest.param(INK, 60)],
 )
@@ -44,7 +44,7 @@ def test_no_attack_on_texts_infers_more_than_epsilon_allows(name: str, runs: int
 
 
 @pytest.mark.parametrize(
-    ("name", "mutant", "runs"),
+    "name, mutant, runs",
     [pytest.param(*one, 500, marks=pytest.mark.exhaustive) for one in MUTANTS]
     + [pytest.param(INK, "no-noise", 240)],
 )
@@ -65,7 +65,7 @@ def test_the_attacker_who_knows_the_law_comes_near_to_what_epsilon_allows() -> N
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (1.0, 0.1), (4.0, 1e-5), (0.0, 0.3)]
+    "epsilon, delta", [(0.0, 0.0), (1.0, 0.0), (1.0, 0.1), (4.0, 1e-5), (0.0, 0.3)]
 )
 def test_the_allowed_area_is_that_of_the_allowed_curve(epsilon: float, delta: float) -> None:
     false = np.linspace(0, 1, 20_001)
@@ -75,10 +75,8 @@ def test_the_allowed_area_is_that_of_the_allowed_curve(epsilon: float, delta: fl
 
 
 def test_area_and_few_false_positives_are_those_of_the_second_half() -> None:
-    inside, outside = (
-        np.array([0.0] * 100 + [1.0] * 50 + [3.0] * 50),
-        np.array([5.0] * 5 + [2.0] * 95 + [2.0] * 99 + [9.0]),
-    )
+    inside = np.array([0.0] * 100 + [1.0] * 50 + [3.0] * 50)
+    outside = np.array([5.0] * 5 + [2.0] * 95 + [2.0] * 99 + [9.0])
     found = by_score("", inside, outside)
     assert found.area == pytest.approx((50 * 99) / (100 * 100))
     assert found.sharp == (50, 1) and found.runs == (100, 100)

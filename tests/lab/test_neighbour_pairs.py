@@ -54,7 +54,7 @@ def test_a_mean_without_clipping_or_with_half_the_noise_is_found_out(
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
-    ("part", "mutant"),
+    "part, mutant",
     [("Grid", NoClip), ("_share", lambda group, contract, total, options: total)],
     ids=["one unclipped grid", "epsilon for every column"],
 )

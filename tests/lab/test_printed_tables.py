@@ -16,11 +16,9 @@ from tests.library.text_contracts import TEXT_CONTRACTS
 
 
 def test_corrected_energy_tables_follow_from_equation_2():
-    watts, kg_per_kwh, queries = (
-        300,
-        0.3633,
-        {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")},
-    )
+    watts = 300
+    kg_per_kwh = 0.3633
+    queries = {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")}
     hours = {(row["dataset"], row["shots"]): row for row in read_table("table-X")}
     rows = list(read_table("table-XI"))
     assert len(hours) == len(rows) == 32

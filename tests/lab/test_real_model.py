@@ -107,7 +107,7 @@ def test_without_results_nothing_is_claimed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "true", "better", "worse", "verdicts"),
+    "least, most, true, better, worse, verdicts",
     [
         (0.5, 0.9, 0.9, 1, 1, [SHOWS, SHOWS]),
         (0.4, 0.4, 0.5, 0, 2, [REVERSED, UNSEEN]),
@@ -170,7 +170,7 @@ def test_the_readme_keeps_what_is_around_its_table() -> None:
 
 @pytest.mark.quick("tables")
 @pytest.mark.parametrize(
-    ("dataset", "methods", "how"),
+    "dataset, methods, how",
     [
         ("kiosk", ["ldp_tabicl", "gdp_tabicl", "aim_tabicl"], {"draws": 2}),
         ("postcards", ["few_shot_generation", "dp_icl"], {}),

@@ -27,7 +27,7 @@ def count_anew() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("kills", "how"),
+    "kills, how",
     [
         (8, {"seed": 1}),
         (60, {"seed": 3, "deliveries": True}),

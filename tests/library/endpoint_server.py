@@ -335,10 +335,8 @@ class EndpointServer:
         seed = asked.get("seed", self.drawn + 1000)  # without one nobody can repeat what is drawn
         whole = self.habits.leads + writing(text_of(asked), asked["temperature"], seed)
         words = re.findall(r"\s*\S+", whole)
-        text, end = (
-            "".join(words[: new_tokens(asked)]),
-            "length" if len(words) > new_tokens(asked) else "stop",
-        )
+        text = "".join(words[: new_tokens(asked)])
+        end = "length" if len(words) > new_tokens(asked) else "stop"
         marks = (
             [text.find(mark) for mark in asked.get("stop", ()) if mark in text]
             if self.habits.stops

@@ -198,10 +198,8 @@ def test_a_release_is_read_as_it_was_published(name: str, table: str) -> None:
 
 def test_texts_are_read_as_they_were_published() -> None:
     """Of labels, texts and keywords, by methods on texts."""
-    contract, texts = (
-        contract_for(FewShotGeneration.name),
-        (Demonstration("good", "one"), Demonstration("bad", "two")),
-    )
+    contract = contract_for(FewShotGeneration.name)
+    texts = (Demonstration("good", "one"), Demonstration("bad", "two"))
     for name, drawn in (
         (FewShotGeneration.name, texts),
         (DpIcl.name, ["good", "bad"]),
@@ -224,10 +222,8 @@ def test_batches_are_worth_the_whole_table(name: str, table: str) -> None:
     contract = contract.model_copy(
         update={"privacy": contract.privacy.model_copy(update={"sampling_rate": 1})}
     )
-    unit, rows = (
-        unit_for(name, epsilons=(math.inf,), shots=contract.shots[:2]),
-        rows_for(table=table),
-    )
+    unit = unit_for(name, epsilons=(math.inf,), shots=contract.shots[:2])
+    rows = rows_for(table=table)
     whole = release(rows, contract, unit).draws
     draws: Draws = draws_for(contract, 0)
     parts = [type(rows)(rows.data.slice(start, 20)) for start in (0, 20, 40)]
@@ -258,7 +254,8 @@ def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(
     """A spying table: whenever rows are taken out of it below a function of the method, the ledger
     holds the release.
     """
-    dataset, reached = ("shop" if name in TABULAR else "letters"), Counter[int]()
+    dataset = "shop" if name in TABULAR else "letters"
+    reached = Counter[int]()
     plain = PrivateTable.__getattribute__
 
     def spying(table: PrivateTable, attribute: str) -> Any:

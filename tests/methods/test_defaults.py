@@ -105,7 +105,7 @@ def test_options_of_pipelines_stay_what_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "expected"),
+    "stated, expected",
     [
         ({}, ("agreement", "log-linear")),
         ({"columns": 2}, ("subset", "log-linear")),

@@ -64,7 +64,7 @@ def _run(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("kind", "question"),
+    "kind, question",
     [
         pytest.param("classes", "What is the plan?", marks=pytest.mark.exhaustive),
         ("nullable number", "What is the height?"),
@@ -112,10 +112,8 @@ def _truth(place: Place, kind: str) -> list[Any]:
 def _measured(predictions: Path, truth: list[Any], kind: str, results: pd.DataFrame) -> None:
     """What the results say of in-context answers, from the answers themselves."""
     answered = pd.read_parquet(predictions)
-    shown, said = (
-        answered[answered["cell"].str.startswith("icl,")],
-        results[results["system"] == "icl"].iloc[0],
-    )
+    shown = answered[answered["cell"].str.startswith("icl,")]
+    said = results[results["system"] == "icl"].iloc[0]
     texts, labels = list(shown["answer"]), kind_contract(kind).target.answers
     assert (shown["truth"] == shown["answer"]).mean() == pytest.approx(said["accuracy"])
     assert (
@@ -147,11 +145,10 @@ def _measured(predictions: Path, truth: list[Any], kind: str, results: pd.DataFr
 def test_without_a_label_nothing_is_asked_and_the_report_says_why(place: Place) -> None:
     _install(place, "none")
     run, report, results = _run(UNLABELLED)
+    assert not len(results)
     assert (
-        not len(results)
-        and "Nothing was measured on customers: no label is declared, so that there is nothing to "
-        "predict."
-        in report
+        "Nothing was measured on customers: no label is declared, so that there is nothing to "
+        "predict." in report
     )
     assert "every held-out row is sent to the model" not in report
     for key in read_plan(run).units:

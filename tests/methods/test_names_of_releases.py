@@ -204,7 +204,7 @@ def test_a_contract_has_the_digest_that_it_always_had(column: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "chosen", "part", "unsaid"),
+    "name, chosen, part, unsaid",
     [
         ("gdp_tabicl", {"epsilon_is": "amplified"}, {"spent": "in-all"}, {"epsilon_is"}),
         ("gdp_tabicl", {}, {}, {"spent", "epsilon_is"}),

@@ -150,7 +150,7 @@ def test_an_encoder_is_named_by_its_files_its_pooling_included(encoder: Path, co
 
 
 @pytest.mark.parametrize(
-    ("parts", "reason"),
+    "parts, reason",
     [
         ([{"type": "own_code.Model"}], "has a part 'own_code.Model'"),
         (
@@ -181,7 +181,7 @@ REMOTE = ModelSpec(name="far", kind="endpoint", id="m", url="https://example.org
 
 
 @pytest.mark.parametrize(
-    ("spec", "reason"),
+    "spec, reason",
     [
         (REMOTE, "not trusted with private rows"),
         (ModelSpec(name="tiny", kind="tiny"), "of kind tiny"),

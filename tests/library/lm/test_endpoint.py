@@ -86,7 +86,7 @@ def test_a_label_of_one_token_gets_exactly_its_log_probability(habits: Habits) -
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text, said",
     [
         ("1.5 kg", "1.5"),
         ("1", "1"),
@@ -148,10 +148,7 @@ def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginn
             {beginning for prompt in prompts for beginning in beginnings(prompt)[:-1]}
         ) + len(prompts)
         # 4: how the labels are cut
-        assert (asked - 4, server.prefilled / least) == (
-            len(prompts),
-            pytest.approx(1, abs=0.05),
-        )
+        assert (asked - 4, server.prefilled / least) == (len(prompts), pytest.approx(1, abs=0.05))
         assert np.array_equal(
             scores, [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts]
         )
@@ -218,7 +215,7 @@ def test_a_label_that_is_not_listed_gets_no_more_than_any_listed_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "least"), [([-3.0, -4.0], -4.0), ([math.log(0.9), math.log(0.08)], math.log(0.02))]
+    "listed, least", [([-3.0, -4.0], -4.0), ([math.log(0.9), math.log(0.08)], math.log(0.02))]
 )
 def test_what_is_not_listed_has_what_the_list_leaves_and_no_more_than_its_last(
     listed: list[float], least: float
@@ -267,7 +264,7 @@ def test_text_is_parsed_only_where_the_entry_allows_it() -> None:
 
 @pytest.mark.quick("**No.**-0")
 @pytest.mark.parametrize(
-    ("text", "label"),
+    "text, label",
     [
         ("**No.**", 0),
         (" yes", 1),
@@ -290,7 +287,7 @@ def test_an_answer_is_the_label_that_the_text_starts_with(text: str, label: int 
 
 
 @pytest.mark.parametrize(
-    ("api", "counts"),
+    "api, counts",
     [
         ("completions", {"filtered": 1, "rejected": 1, "scored": 5}),
         ("chat", {"filtered": 1, "rejected": 1, "refused": 1, "scored": 4}),
@@ -331,20 +328,14 @@ def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered(word
         opening = len(server.requests)
         scores, sent = scorer.score(prompts, BLANKED), len(server.requests) - opening
         tally = scorer.tally(prompts, BLANKED)
-    assert (
-        np.array_equal(scores[120:], HashScorer().score(PROMPTS, BLANKED))
-        and (scores[:120] == -math.log(2)).all()
-    )
+    assert np.array_equal(scores[120:], HashScorer().score(PROMPTS, BLANKED))
+    assert (scores[:120] == -math.log(2)).all()
     assert (tally[word.lower()], tally["scored"]) == (120, 4) and sent < 120 + 20
 
 
 def listed(no: float, yes: float) -> Json:
     """One token, with what else might have stood there."""
-    return {
-        "tokens": [" No"],
-        "token_logprobs": [no],
-        "top_logprobs": [{" No": no, " Yes": yes}],
-    }
+    return {"tokens": [" No"], "token_logprobs": [no], "top_logprobs": [{" No": no, " Yes": yes}]}
 
 
 @pytest.mark.parametrize(
@@ -407,10 +398,10 @@ def test_what_was_spent_is_told_once_and_priced() -> None:
         scorer.score(PROMPTS, BLANKED)
         first, second = scorer.tally(PROMPTS, BLANKED), scorer.tally(PROMPTS, BLANKED)
         assert first["calls"] == len(server.requests) + 1  # and the list of models
-    assert (
-        first["cost"] == pytest.approx((first["prompt_tokens"] + first["completion_tokens"]) * 2e-6)
-        and first["prompt_tokens"] > 0
+    assert first["cost"] == pytest.approx(
+        (first["prompt_tokens"] + first["completion_tokens"]) * 2e-6
     )
+    assert first["prompt_tokens"] > 0
     assert (second["scored"], second["calls"], second["cost"]) == (4, 0, 0)
 
 

@@ -44,10 +44,8 @@ def test_what_passes_by_itself_is_asked_again_and_answered_once(fault: str) -> N
     assert np.array_equal(scores, HashScorer().score(PROMPTS, BLANKED)) and answered == [1] * len(
         PROMPTS
     )
-    assert (
-        tally["calls"] == len(PROMPTS)
-        and tally["repeated_calls"] == requests - probed - len(PROMPTS) > 0
-    )
+    assert tally["calls"] == len(PROMPTS)
+    assert tally["repeated_calls"] == requests - probed - len(PROMPTS) > 0
     assert tally["lost_answers"] == (
         tally["repeated_calls"] if fault in ("truncate", "cut", "close") else 0
     )
@@ -84,7 +82,7 @@ def test_a_server_that_says_nothing_at_all_is_given_up_at_once_whatever_the_dead
         assert time.monotonic() - started < 30
 
 
-@pytest.mark.parametrize(("asked", "least"), [("1", 1.0), ("0", 0.0)])
+@pytest.mark.parametrize("asked, least", [("1", 1.0), ("0", 0.0)])
 def test_a_server_s_wish_to_wait_is_honoured(asked: str, least: float) -> None:
     with serving(
         Habits(echo="ignores", faults=("429",), fault_every=7, retry_after=asked)
@@ -98,7 +96,7 @@ def test_a_server_s_wish_to_wait_is_honoured(asked: str, least: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"),
+    "header, seconds",
     [
         ("0.5", 0.5),
         ("", None),
@@ -162,7 +160,7 @@ def test_rows_that_a_server_breaks_on_stop_no_ensemble_and_no_other_vote(mark: s
 
 
 @pytest.mark.parametrize(
-    ("habits", "told"),
+    "habits, told",
     [
         (Habits(model="other"), "status 404"),
         (

@@ -33,8 +33,6 @@ def test_an_echoing_server_scores_as_the_same_model_does_in_this_process(tiny: P
         scorer = opened(server)
         assert scorer.description.mode == "completions echo"  # untaught it lists no label
         for labels in (CONTINUATIONS, (" Maybe so, or not", " Yes")):
-            far, near = (
-                scorer.score(PROMPTS, labels),
-                TransformersScorer(str(tiny), device="cpu").score(PROMPTS, labels),
-            )
+            far = scorer.score(PROMPTS, labels)
+            near = TransformersScorer(str(tiny), device="cpu").score(PROMPTS, labels)
             assert np.abs(far - near).max() < 1e-4 < near.std()

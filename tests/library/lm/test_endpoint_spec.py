@@ -24,7 +24,7 @@ def spec(**given: object) -> ModelSpec:
 
 
 @pytest.mark.parametrize(
-    ("name", "url", "model"),
+    "name, url, model",
     [
         (f"{NEAR}#m", NEAR, "m"),
         (f"{NEAR}/#Qwen/Qwen3-8B", NEAR, "Qwen/Qwen3-8B"),
@@ -45,7 +45,7 @@ def test_an_address_and_a_name_are_a_model_that_others_run(name: str, url: str, 
 
 
 @pytest.mark.parametrize(
-    ("name", "rule"),
+    "name, rule",
     [
         (NEAR, "no model is named"),
         ("http://#m", "url has no scheme http or https or no host"),
@@ -125,9 +125,7 @@ def test_an_entry_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> No
         spec(**wrong)
 
 
-@pytest.mark.parametrize(
-    ("file", "count"), [("docs/how-to/own-model.md", 6), ("pipelines.yaml", 6)]
-)
+@pytest.mark.parametrize("file, count", [("docs/how-to/own-model.md", 6), ("pipelines.yaml", 6)])
 def test_the_entries_that_are_shown_are_right(file: str, count: int) -> None:
     shown = re.findall(
         r"^[ #]+([\w.-]+): (\{kind: .*\})$",

@@ -92,10 +92,8 @@ def test_it_is_written_out_once_and_what_a_killed_process_left_is_not_used(
     cache.chmod(0o700)
     first = gguf_folder(str(made[0]))
     written = (first / "model.safetensors").stat().st_mtime_ns
-    assert (
-        gguf_folder(str(made[0])) == first
-        and (first / "model.safetensors").stat().st_mtime_ns == written
-    )
+    assert gguf_folder(str(made[0])) == first
+    assert (first / "model.safetensors").stat().st_mtime_ns == written
     assert not drafts(cache)
 
 
@@ -119,7 +117,7 @@ def test_two_processes_at_once_write_it_out_once(made: tuple[Path, Path], cache:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "left_out", "phrase"),
+    "architecture, left_out, phrase",
     [
         ("rwkv7", "", "cannot be read by transformers"),
         ("llama", "blk.0.ffn_up.weight", "lacks 1 of its weights"),

@@ -48,7 +48,7 @@ def unit(*epsilons: float, method: str = "ldp_tabicl") -> Unit:
 
 
 @pytest.mark.parametrize(
-    ("contract", "private"), [(small_contract(), False), (private_contract(), True)]
+    "contract, private", [(small_contract(), False), (private_contract(), True)]
 )
 def test_only_noiseless_cells_of_a_table_that_is_not_public_are_private(
     contract: Contract, private: bool
@@ -114,7 +114,7 @@ def test_no_model_is_told_texts_that_do_not_say_what_they_hold(door: Callable[..
 
 
 @pytest.mark.parametrize(
-    ("trust", "kind"),
+    "trust, kind",
     [("local", ReleasedPrompts), ("local", PrivatePrompts), ("remote", ReleasedPrompts)],
 )
 def test_what_may_be_told_is_answered_as_ever(

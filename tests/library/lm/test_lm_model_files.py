@@ -71,7 +71,7 @@ def test_a_hub_model_is_fetched_once_and_its_revision_is_the_commit(served: list
 
 
 @pytest.mark.parametrize(
-    ("name", "revision", "advice"),
+    "name, revision, advice",
     [
         (
             "org/gated",

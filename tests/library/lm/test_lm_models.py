@@ -50,7 +50,7 @@ def test_a_folder_is_a_model_and_its_path_is_not_its_name(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "hub_id", "revision"),
+    "name, hub_id, revision",
     [
         ("org/model-7b", "org/model-7b", None),
         ("org/model-7b@v1.0", "org/model-7b", "v1.0"),
@@ -79,7 +79,7 @@ def test_an_unknown_name_lists_the_registry(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "stays"), [("gpt", True), ("no/such/folder", False), ("http://127.0.0.1:1/v1#", True)]
+    "name, stays", [("gpt", True), ("no/such/folder", False), ("http://127.0.0.1:1/v1#", True)]
 )
 def test_only_a_name_that_no_mount_brings_back_is_refused_for_good(name: str, stays: bool) -> None:
     with pytest.raises(ModelError) as error:

@@ -244,7 +244,7 @@ def test_other_errors_of_a_model_are_not_taken_for_lack_of_memory(folder: Path) 
 
 
 @pytest.mark.parametrize(
-    ("weights", "told"),
+    "weights, told",
     [
         ("few", "model 'copy' lacks 1 of its weights; expected complete safetensors files"),
         ("infinite", "not finite"),

@@ -135,7 +135,7 @@ def test_a_tree_gives_what_plain_rows_give(model: Any, seed: int, shared: int, b
     "grouped queries-1-30-150",
 )
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize(("seed", "shared", "budget"), [(0, 90, 20), (1, 30, 150), (2, 90, 5000)])
+@pytest.mark.parametrize("seed, shared, budget", [(0, 90, 20), (1, 30, 150), (2, 90, 5000)])
 def test_a_gpu_s_attention_of_one_call_gives_what_plain_rows_give(
     model: Any, seed: int, shared: int, budget: int
 ) -> None:
@@ -177,7 +177,8 @@ def plain_logits(model: Any, row: tuple[int, ...]) -> torch.Tensor:
 def test_a_long_beginning_below_another_of_which_nothing_is_asked_is_read(own: bool) -> None:
     """PyTorch's attention of no query to a trunk ended the process."""
     model = model_of(MODELS["llama"])
-    trunk, branch = (1, 2) * (TRUNK_TOKENS // 2), (3, 4) * (TRUNK_TOKENS // 2)
+    trunk = (1, 2) * (TRUNK_TOKENS // 2)
+    branch = (3, 4) * (TRUNK_TOKENS // 2)
     rows = [(*trunk, *branch, 5), (*trunk, *branch, 6), (*trunk, 7)]
     wanted = [(len(row) - 1,) for row in rows]
     own_pass = LlamaPass.of(model) if own else None

@@ -170,7 +170,7 @@ def test_candidates_are_the_likeliest_of_the_known_tokens_and_of_equal_ones_the_
 
 
 @pytest.mark.parametrize(
-    ("rule", "message"),
+    "rule, message",
     [
         (("probability", 0, 8), "candidates=0"),
         (("probability", None, 0), "units=0"),

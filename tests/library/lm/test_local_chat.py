@@ -43,10 +43,8 @@ def folder(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_labels_are_scored_after_the_template_without_their_blanks(folder: Path) -> None:
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForCausalLM.from_pretrained(folder),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
     scores = TransformersScorer(str(folder), device="cpu", chat=True).score(PROMPTS, LABELS)
     for prompt, row in zip(PROMPTS, scores, strict=True):
         before = tokenizer.apply_chat_template(
@@ -104,7 +102,7 @@ def test_the_description_says_how_it_is_queried(both: list[TransformersScorer]) 
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    "template, told",
     [
         (None, "has no chat template"),
         ("{{ messages[0].role }}", "does not write out a message"),

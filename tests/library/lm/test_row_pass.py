@@ -71,11 +71,9 @@ def writer(tmp_path: Path) -> TransformersScorer:
 def test_whole_rows_and_then_a_token_of_each_give_what_plain_rows_give(
     llama: LlamaForCausalLM, lengths: list[int], shared: int, budget: int, seed: int
 ) -> None:
-    rng, own, cache = (
-        np.random.default_rng(seed),
-        LlamaPass.of(llama),
-        Cache(layer_class_to_replicate=PreallocatedCacheLayer),
-    )
+    rng = np.random.default_rng(seed)
+    own = LlamaPass.of(llama)
+    cache = Cache(layer_class_to_replicate=PreallocatedCacheLayer)
     assert own is not None
     beginning = tuple(rng.integers(0, VOCABULARY, shared).tolist())
     rows = [beginning + tuple(rng.integers(0, VOCABULARY, n + 3).tolist()) for n in lengths]
@@ -151,9 +149,8 @@ def test_a_pass_that_errs_in_steps_reads_none_of_them(writer: TransformersScorer
     told = []
     for moved in (0, 1):
         counted = writer._pass = Counted(right, moved)
-        assert (steps_of(writer._reader()) is None) == bool(moved) and token_bytes(
-            writer._reader()
-        ) is not None
+        assert (steps_of(writer._reader()) is None) == bool(moved)
+        assert token_bytes(writer._reader()) is not None
         session = writer.session(requests, RULE)
         session.vote([(), (), ()])
         counted.read.clear()

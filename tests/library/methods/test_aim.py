@@ -107,7 +107,7 @@ def test_three_columns_of_which_no_two_say_anything_of_the_label_are_found() -> 
     assert np.abs(said - odd).max() < 0.02
 
 
-@pytest.mark.parametrize(("epsilon", "others"), [(1, False), (2, True)])
+@pytest.mark.parametrize("epsilon, others", [(1, False), (2, True)])
 def test_of_many_columns_those_are_counted_that_say_something_of_the_label(
     epsilon: int, others: bool
 ) -> None:
@@ -218,11 +218,9 @@ def test_fits_side_by_side_are_those_of_each_alone_to_the_last_bit(
     for steps in (30, 400):
         alone = [graphical_model(sizes, counts, steps=steps) for counts in again]
         for one, other in zip(alone, graphical_models(sizes, again, steps=steps), strict=True):
-            assert (
-                one.tree == other.tree
-                and (one.shares == other.shares).all()
-                and (one.theta == other.theta).all()
-            )
+            assert one.tree == other.tree
+            assert (one.shares == other.shares).all()
+            assert (one.theta == other.theta).all()
 
 
 @pytest.mark.quick("0.0")
@@ -241,7 +239,7 @@ def test_rows_of_noise_are_no_worse_than_the_most_frequent_label_and_keep_its_sh
     )
 
 
-@pytest.mark.parametrize(("gaussian", "scale"), [(False, 25.0), (True, 30.0)])
+@pytest.mark.parametrize("gaussian, scale", [(False, 25.0), (True, 30.0)])
 def test_counts_that_say_something_of_the_label_are_believed_and_noise_is_not(
     gaussian: bool, scale: float
 ) -> None:

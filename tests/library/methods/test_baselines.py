@@ -76,10 +76,8 @@ def test_local_baselines_answer_as_models_fitted_on_every_row() -> None:
 def test_boosting_of_more_distinct_rows_than_it_takes_is_fitted_on_every_so_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rng, encoding = (
-        np.random.default_rng(0),
-        LocalEncoding("k-ary", tuple("abcdef") + ("label",), (9,) * 6 + (2,)),
-    )
+    rng = np.random.default_rng(0)
+    encoding = LocalEncoding("k-ary", tuple("abcdef") + ("label",), (9,) * 6 + (2,))
     bins = rng.integers(0, 9, (4000, 7))
     bins[:, -1] = bins[:, 0] > 3
     rows = ReleasedRows(bins[np.argsort(bins[:, 0])].astype(np.uint8))

@@ -153,6 +153,5 @@ def test_answers_that_are_no_labels_are_not_calibrated() -> None:
         match="calibrate does not fit answers of its kind; expected it with labels only",
     ):
         EnsembleShape.of(
-            contract(free=True),
-            point(unit(5.0, own={"calibrate": True}), Cell("icl-own", 5.0, 1)),
+            contract(free=True), point(unit(5.0, own={"calibrate": True}), Cell("icl-own", 5.0, 1))
         )

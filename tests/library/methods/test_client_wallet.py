@@ -75,8 +75,7 @@ def test_the_attack_that_the_wallet_withstands_succeeds_against_a_cap_of_the_con
 
 
 @pytest.mark.parametrize(
-    "line",
-    ['{"cap": NaN}', '{"cap": Infinity}', '{"cap": 0}', '{"cap": "x"}', '{"cap": -1}', "[]"],
+    "line", ['{"cap": NaN}', '{"cap": Infinity}', '{"cap": 0}', '{"cap": "x"}', '{"cap": -1}', "[]"]
 )
 def test_a_cap_that_is_none_makes_no_wallet(tmp_path: Path, line: str) -> None:
     (tmp_path / "wallet").write_text(f"{line}\n")

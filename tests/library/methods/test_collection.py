@@ -78,11 +78,9 @@ def test_reports_of_bits_are_counted_by_their_own_law_and_the_population_is_foun
 ) -> None:
     collection = Collection.of(wide(), epsilon=2.0, design="pairs", sending_epsilon=sending)
     assert all(isinstance(question.law, Unary) for question in collection.questions.questions)
-    secret, rng, clients = (
-        stream(0, "test", "collection", str(sending)),
-        np.random.default_rng(0),
-        4000,
-    )
+    secret = stream(0, "test", "collection", str(sending))
+    rng = np.random.default_rng(0)
+    clients = 4000
     likely = np.r_[0.6, np.full(24, 0.4 / 24)]
     columns_of = [rng.choice(25, size=clients, p=likely) for _ in range(2)]
     reports = [

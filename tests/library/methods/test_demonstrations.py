@@ -45,10 +45,7 @@ def test_the_same_release_reads_the_same_in_all_of_its_cells(
     once, again, alone = (
         prompts(
             unit_for(
-                "mst_tabicl",
-                epsilons=(8.0,),
-                shots=shots,
-                shot_selection=["prototype", "nested"],
+                "mst_tabicl", epsilons=(8.0,), shots=shots, shot_selection=["prototype", "nested"]
             ),
             split,
         )
@@ -88,7 +85,7 @@ def groups(labels: list[int]) -> Released[ReleasedGroups]:
 
 
 @pytest.mark.parametrize(
-    ("labels", "order"),
+    "labels, order",
     [
         ([1, 1, 1, 1, 0, 0, 0, 0], [0, 4, 1, 5, 2, 6, 3, 7]),
         ([1, 0], [0, 1]),  # as the paper prints them

@@ -37,7 +37,7 @@ ONE = Cell("icl", 1.0, 4)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("name", "rows"), [("dbpedia", 40_000), ("dbpedia:rows-700", 700)])
+@pytest.mark.parametrize("name, rows", [("dbpedia", 40_000), ("dbpedia:rows-700", 700)])
 def test_q_and_delta_are_those_of_the_edition(name: str, rows: int) -> None:
     contract = EDITIONS[name]
     written, answered = (
@@ -87,11 +87,9 @@ def test_an_edition_keeps_its_contract_s_other_words() -> None:
             "agnews",
             1000,
         )
-        assert (
-            one.source.published is None
-            and not one.source.slices
-            and one.edition_of.stated is stated
-        )  # type: ignore[union-attr]
+        assert one.source.published is None
+        assert not one.source.slices
+        assert one.edition_of.stated is stated  # type: ignore[union-attr]
 
 
 def test_another_embedder_is_another_release_where_one_is_used_and_only_there() -> None:

@@ -72,7 +72,7 @@ def plan(declared: TextContract, epsilon: float, way: dict[str, Any]) -> Ensembl
     "False-way1-3.0",
 )
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-@pytest.mark.parametrize(("free", "way"), WAYS)
+@pytest.mark.parametrize("free, way", WAYS)
 def test_all_queries_together_cost_what_was_asked_for_and_one_costs_less(
     free: bool, way: dict[str, Any], epsilon: float
 ) -> None:
@@ -82,9 +82,7 @@ def test_all_queries_together_cost_what_was_asked_for_and_one_costs_less(
     assert 0 < found.per_query.epsilon < found.guarantee.epsilon / 2
 
 
-@pytest.mark.parametrize(
-    ("free", "way"), [(False, LABELS[1]), (False, LABELS[2]), (True, TEXTS[2])]
-)
+@pytest.mark.parametrize("free, way", [(False, LABELS[1]), (False, LABELS[2]), (True, TEXTS[2])])
 def test_without_a_delta_pure_noise_costs_the_sum_of_its_queries(
     free: bool, way: dict[str, Any]
 ) -> None:
@@ -131,7 +129,7 @@ def test_the_delta_of_tests_is_paid_for_every_query() -> None:
 
 
 @pytest.mark.parametrize(
-    ("free", "way", "phrase"),
+    "free, way, phrase",
     [
         (
             False,

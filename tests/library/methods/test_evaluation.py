@@ -78,10 +78,8 @@ def test_of_many_classes_the_auc_is_scikit_learn_s_macro_average_of_one_against_
 
 
 def test_a_class_that_no_query_has_is_left_out_of_the_auc() -> None:
-    truth, likely = (
-        np.array([0, 0, 2, 2]),
-        np.array([[0.7, 0.1, 0.2], [0.4, 0.3, 0.3], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]]),
-    )
+    truth = np.array([0, 0, 2, 2])
+    likely = np.array([[0.7, 0.1, 0.2], [0.4, 0.3, 0.3], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
     assert measure(truth, likely.argmax(axis=1), likely).auc == pytest.approx((1.0 + 0.875) / 2)
     assert majority(truth, classes=3).auc == 0.5 and majority(truth).auc == 0.5
     assert measure(np.zeros(3, int), np.zeros(3, int), np.zeros((3, 3))).auc is None

@@ -91,13 +91,7 @@ WAYS: list[dict[str, Any]] = [
     {**PARTED, "mechanism": "clipped-logits", "candidates": "all"},
     {**EXPONENTIAL, "voters": 10},
     {**PARTED, "mechanism": "clipped-logits", "private_tokens": TOKENS, "agreement": 0.99},
-    {
-        **PARTED,
-        "mechanism": "invisible-ink",
-        "voters": 10,
-        "candidates": 40,
-        "temperature": 0.1,
-    },
+    {**PARTED, "mechanism": "invisible-ink", "voters": 10, "candidates": 40, "temperature": 0.1},
     {**ALL_VOTE, "temperature": 0.5, "top_k": 5, "top_p": 0.9},
 ]
 
@@ -188,7 +182,7 @@ class Mortal(Memory):
 
 @pytest.mark.quick("False-{'examples': 15, 'mechanism': 'exponential'}")
 @pytest.mark.parametrize(
-    ("private", "way"),
+    "private, way",
     [
         pytest.param(
             private,

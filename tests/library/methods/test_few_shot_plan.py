@@ -169,7 +169,7 @@ def test_labels_come_from_the_public_list_and_no_label_twice_before_all_have_com
 
 
 @pytest.mark.parametrize(
-    ("contract", "options", "phrase"),
+    "contract, options, phrase",
     [
         (
             AGNEWS,
@@ -235,7 +235,7 @@ def test_a_sentence_states_noise_rate_and_the_second_accountant_s_bounds() -> No
 
 @pytest.mark.quick("contract1-200.0")
 @pytest.mark.parametrize(
-    ("contract", "epsilon"),
+    "contract, epsilon",
     [(EDITIONS["dbpedia:rows-700"], 8.0), (TEXT_CONTRACTS["docstrings"], 200.0)],
 )
 def test_where_the_second_accountant_gives_up_the_sentence_stands_without_it(

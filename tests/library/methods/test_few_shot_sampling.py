@@ -25,7 +25,7 @@ CELL = Cell("icl", 4.0, 4)
 
 
 @pytest.mark.parametrize(
-    ("sampling", "expected"),
+    "sampling, expected",
     [
         (VoteSampling(1.0), {0: 40, 2: 30, 3: 20, 4: 10}),
         (VoteSampling(0.5), {0: 1600, 2: 900, 3: 400, 4: 100}),
@@ -69,7 +69,7 @@ def test_sampling_is_free_and_makes_another_release() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({"mechanism": "exponential", "temperature": 1.0}, "of which the token alone is private"),
         (

@@ -28,7 +28,7 @@ def _truth(of_seed, of_query):
 
 @pytest.mark.quick("2-60-0.0")
 @pytest.mark.parametrize(
-    ("seeds", "queries", "of_seed"),
+    "seeds, queries, of_seed",
     [(2, 60, 0.0), (2, 60, 0.6), (3, 200, 0.3), (5, 100, 0.6), (1, 100, 0.0)],
 )
 def test_intervals_cover_the_true_gain(seeds, queries, of_seed):
@@ -47,7 +47,7 @@ def test_intervals_cover_the_true_gain(seeds, queries, of_seed):
 
 @pytest.mark.quick("3-200-0.3")
 @pytest.mark.parametrize(
-    ("seeds", "queries", "of_seed"), [(1, 100, 0.0), (2, 60, 0.6), (3, 200, 0.3), (5, 100, 0.6)]
+    "seeds, queries, of_seed", [(1, 100, 0.0), (2, 60, 0.6), (3, 200, 0.3), (5, 100, 0.6)]
 )
 def test_two_runs_that_are_equally_good_are_marked_by_chance_alone(seeds, queries, of_seed):
     rng, marked, of_means = np.random.default_rng(seeds), 0, 0

@@ -38,7 +38,7 @@ from tests.library.units import drawn, unit_for
 SIZES = (2, 3, 2, 4, 2, 3, 2, 4, 2)
 METHOD = pytest.mark.parametrize("name", ["mst_tabicl", "aim_tabicl"])
 WAY = pytest.mark.parametrize(
-    ("measure", "expected"),
+    "measure, expected",
     [
         (spanning_tree.measure, spanning_tree.expected_errors),
         (adaptive.measure, adaptive.expected_errors),
@@ -63,9 +63,7 @@ def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
 ) -> None:
     with gaussian_steps() as steps:
         found = measure(
-            counts(count, seed),
-            budget=GaussianBudget(amount),
-            stream=seeded(seed, "measure"),
+            counts(count, seed), budget=GaussianBudget(amount), stream=seeded(seed, "measure")
         )
     assert sum(step.amount for step in steps) == amount
     assert len([step for step in steps if step.variance]) == len(found) and all(
@@ -77,7 +75,9 @@ def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
 def test_errors_are_those_of_the_noise(
     measure: Callable[..., Any], expected: Callable[..., list[float]]
 ) -> None:
-    sizes, rows, budget = (4, 4, 4, 4, 2), 200, GaussianBudget(Fraction(1, 5))
+    sizes = (4, 4, 4, 4, 2)
+    rows = 200
+    budget = GaussianBudget(Fraction(1, 5))
     exact, apart = counts(rows, 0, sizes), []
     for seed in range(40):
         for one in added(measure(exact, budget=budget, stream=seeded(seed, "measure"))):
@@ -96,9 +96,9 @@ def test_counts_of_two_steps_are_as_exact_together_as_their_variances_say() -> N
         for value, scale in ((0.0, 3.0), (25.0, 4.0))
     )
     (both,) = added([one, other])
-    assert (
-        both.gaussian and both.scale == pytest.approx(2.4) and both.counts[0, 0] == pytest.approx(9)
-    )
+    assert both.gaussian
+    assert both.scale == pytest.approx(2.4)
+    assert both.counts[0, 0] == pytest.approx(9)
     assert both.variance == pytest.approx(5.76)
 
 
@@ -115,7 +115,7 @@ def _protecting(**privacy: Any) -> Contract:
 
 @METHOD
 @pytest.mark.parametrize(
-    ("privacy", "moved", "unit"),
+    "privacy, moved, unit",
     [
         ({}, 1, "row"),
         ({"neighbours": "replace-one"}, 2, "row"),
@@ -142,10 +142,8 @@ def test_epsilon_and_delta_are_charged_for_what_the_contract_protects(
     assert 0.995 <= charged.epsilon <= 1 and (charged.delta, charged.unit) == (1e-6, unit)
     check(charged)
     spent = Spent.nothing().plus(charged)
-    assert (
-        spent.cost(1e-6).epsilon == pytest.approx(charged.epsilon)
-        and 1 < spent.plus(charged).cost(1e-6).epsilon < 2.3
-    )
+    assert spent.cost(1e-6).epsilon == pytest.approx(charged.epsilon)
+    assert 1 < spent.plus(charged).cost(1e-6).epsilon < 2.3
     budget = tabular(name)._priced(
         contract, point(_unit(name, contract, delta=1e-6), Cell("counts", 1.0))
     )[0]  # type: ignore[attr-defined]

@@ -180,13 +180,7 @@ OTHERS = [
 @given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3), st.booleans())
 @settings(max_examples=settings.default.max_examples // 5)
 def test_no_rows_of_a_person_move_all_sums_by_more_than_is_priced(
-    mine: list[Any],
-    its: list[Any],
-    shots: int,
-    origin: Origin,
-    rows: int,
-    nightly: int,
-    back: bool,
+    mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool
 ) -> None:
     rows, nightly = max(rows, nightly), max(2, min(rows, nightly))
     most = {"rows": max(rows, nightly), "nightly": nightly}
@@ -241,10 +235,8 @@ def test_a_replaced_person_moves_more_where_sums_are_measured_from_the_middle() 
             one.counters.squared_sensitivity,
             moved(one, [high] * 3 + nothing, [low] * 3 + nothing),
         )
-    assert (
-        priced["centre"] == (1 + sums) * priced["lower"]
-        and priced["lower"] < reached["centre"] <= priced["centre"]
-    )
+    assert priced["centre"] == (1 + sums) * priced["lower"]
+    assert priced["lower"] < reached["centre"] <= priced["centre"]
     assert sums == pytest.approx(8 / (8 + (8 / 3) ** 0.5), rel=1e-3), "eight sums and a count"
     assert reached["lower"] <= priced["lower"]
 

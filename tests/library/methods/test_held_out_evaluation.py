@@ -99,13 +99,10 @@ def test_one_row_moves_every_count_by_one_at_most(
         "less": [before, after.slice(1)],
         "twice": [before, after.slice(0, 1), after],
     }[kind]
-    there, then = (
-        counts_of(rows, contract, unit, most),
-        counts_of(pa.concat_tables(changed), contract, unit, most),
-    )
-    assert (
-        np.abs(there - then).max() <= 1 and len(there) == len(evaluation.measured_cells(unit)) + 1
-    )
+    there = counts_of(rows, contract, unit, most)
+    then = counts_of(pa.concat_tables(changed), contract, unit, most)
+    assert np.abs(there - then).max() <= 1
+    assert len(there) == len(evaluation.measured_cells(unit)) + 1
 
 
 @given(st.integers(0, 99), st.integers(1, 9), st.sampled_from([None, 5]))
@@ -135,15 +132,13 @@ def test_a_place_that_matters_fails_the_same_check() -> None:
     moved = QueryTable(pa.concat_tables([random_table(benchmark, 1, 7), queries.data]))
     cell = Cell("icl", 1.0, 2)
     for contract, same in ((contract_of(), True), (benchmark, False)):
-        before, after = (
-            prompts_of(queries, contract, unit)[cell],
-            prompts_of(moved, contract, unit)[cell],
-        )
+        before = prompts_of(queries, contract, unit)[cell]
+        after = prompts_of(moved, contract, unit)[cell]
         assert (before == after[1:]) == same
 
 
 @pytest.mark.parametrize(
-    ("change", "unit", "neighbours"),
+    "change, unit, neighbours",
     [
         (lambda content: None, "row", "add-or-remove-one"),
         (lambda content: content["privacy"].update(neighbours="replace-one"), "row", "replace-one"),
@@ -172,12 +167,10 @@ def test_noise_is_as_wide_as_stated_and_nothing_but_accuracy_is_told() -> None:
         < 5 * evaluation.deviation(contract, unit) / 4000**0.5
     )
     for one in evaluation.metrics_of([60, 130, 100], unit).values():
-        assert (
-            0 <= one.accuracy <= 1
-            and one.query_count == 100
-            and one.balanced_accuracy is None
-            and one.auc is None
-        )
+        assert 0 <= one.accuracy <= 1
+        assert one.query_count == 100
+        assert one.balanced_accuracy is None
+        assert one.auc is None
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)

@@ -144,7 +144,7 @@ RELEASES = [(name, {}) for name in TABLES if name != "tab_pate"]
 RELEASES += [("ldp_tabicl", {"design": "subset", "estimator": "log-linear"})]
 
 
-@pytest.mark.parametrize(("name", "options"), RELEASES, ids=str)
+@pytest.mark.parametrize("name, options", RELEASES, ids=str)
 def test_a_table_is_released_as_with_next_to_no_noise(name: str, options: dict[str, str]) -> None:
     """All rows take part; what is told of the noise's size beside a number is no part of it."""
     contract, method = small_contract(), tabular(name)

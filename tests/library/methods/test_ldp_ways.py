@@ -134,7 +134,7 @@ def test_an_attribute_that_there_is_not_is_refused_before_anything_is_read() -> 
 
 
 @pytest.mark.parametrize(
-    ("design", "estimator"), [("all-columns", "simplex"), ("subset", "log-linear")]
+    "design, estimator", [("all-columns", "simplex"), ("subset", "log-linear")]
 )
 def test_a_collection_has_the_same_bytes_wherever_it_comes_from(
     design: str, estimator: str

@@ -57,10 +57,8 @@ def measured(rows: np.ndarray, epsilon: float, seed: int = 0) -> list[NoisyMargi
 @settings(max_examples=20)
 def test_counts_of_parts_add_up_and_survive_a_file(count: int, first: int) -> None:
     rows = population(count)
-    both, read = (
-        counts(rows[:first]) + counts(rows[first:]),
-        ExactCounts.read(counts(rows).arrays()),
-    )
+    both = counts(rows[:first]) + counts(rows[first:])
+    read = ExactCounts.read(counts(rows).arrays())
     assert both.sizes == read.sizes == SIZES
     assert all(
         np.array_equal(both.tables[columns], read.tables[columns])

@@ -73,7 +73,7 @@ PRINTED = [
 ]
 
 
-@pytest.mark.parametrize(("look_up", "cell", "printed"), PRINTED)
+@pytest.mark.parametrize("look_up, cell, printed", PRINTED)
 def test_a_cell_is_what_the_paper_prints_or_none(
     look_up: Callable[..., Any], cell: tuple[Any, ...], printed: object
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_cell_is_what_the_paper_prints_or_none(
 
 
 @pytest.mark.parametrize(
-    ("look_up", "cell", "sentence"),
+    "look_up, cell, sentence",
     [
         (
             paper_accuracy,

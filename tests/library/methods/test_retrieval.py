@@ -87,10 +87,8 @@ def test_a_text_more_changes_nobody_else_s_part_in_any_query(
     texts: list[str], new: str, place: int, queries: list[str], shape: EnsembleShape
 ) -> None:
     texts = ["blue", *texts]
-    without, more = (
-        takers(table(texts), queries, shape),
-        takers(table([*texts[:place], new, *texts[place:]]), queries, shape),
-    )
+    without = takers(table(texts), queries, shape)
+    more = takers(table([*texts[:place], new, *texts[place:]]), queries, shape)
     own = mark_of_new(texts, new)
     assert [one - {own} for one in more] == without
     assert sum(own in one for one in more) <= MOST

@@ -79,9 +79,9 @@ def test_a_row_more_teaches_one_teacher_and_moves_one_vote_on_each_query(
         voted(rows, of_rows, of, teachers) for rows, of_rows in ((less, before), (more, after))
     )
     moved = np.abs(one - other)
-    assert (
-        moved.max() <= 1 and (moved.sum(axis=1) <= 2).all() and (one.sum(axis=1) == teachers).all()
-    )
+    assert moved.max() <= 1
+    assert (moved.sum(axis=1) <= 2).all()
+    assert (one.sum(axis=1) == teachers).all()
     released = moved[:, 1:] if of[-1] == 2 else moved
     assert released.sum(axis=1).max() <= moved_by_one(of[-1])
 
@@ -132,7 +132,7 @@ def test_many_teachers_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("queries", ["public", "released"])
-@pytest.mark.parametrize(("label", "moved"), [("binary", 1), ("classes", 2)])
+@pytest.mark.parametrize("label, moved", [("binary", 1), ("classes", 2)])
 def test_the_noise_of_all_counts_and_votes_is_what_is_charged(
     label: str, moved: int, queries: str
 ) -> None:

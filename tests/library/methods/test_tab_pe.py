@@ -53,11 +53,7 @@ def public(seed: int = 0) -> np.random.Generator:
 
 def evolved(rows: np.ndarray, space: Space, epsilon: float, seed: int = 0) -> list[Histogram]:
     return evolve(
-        voters(rows),
-        space,
-        epsilon=epsilon,
-        stream=seeded(seed, "evolve"),
-        chance=public(seed),
+        voters(rows), space, epsilon=epsilon, stream=seeded(seed, "evolve"), chance=public(seed)
     )
 
 
@@ -72,9 +68,8 @@ def test_so_many_rows_more_are_so_many_votes_more_whatever_the_candidates_are(
     chosen = np.vstack([drawn(LARGE, candidates, seed + 1), rows[: more // 2]])
     without, with_them = (voters(some).votes(chosen, LARGE) for some in (rows[:count], rows))
     moved = with_them - without
-    assert (
-        moved.min() >= 0 and moved.sum() == np.isin(rows[count:, -1], chosen[:, -1]).sum() <= more
-    )
+    assert moved.min() >= 0
+    assert moved.sum() == np.isin(rows[count:, -1], chosen[:, -1]).sum() <= more
     for columns in ([4], [1, 4], [*range(5)]):
         cells = voters(rows).over(columns, LARGE.sizes) - voters(rows[:count]).over(
             columns, LARGE.sizes
@@ -151,10 +146,8 @@ def test_equals_share_the_votes_of_different_rows() -> None:
     votes.
     """
     space = Space((64, 3, 2), (64, 0))
-    rows, candidates = (
-        np.array([[place, 0, 0] for place in range(64)]),
-        np.array([[5, 1, 0], [5, 2, 0]]),
-    )
+    rows = np.array([[place, 0, 0] for place in range(64)])
+    candidates = np.array([[5, 1, 0], [5, 2, 0]])
     votes = voters(rows).votes(candidates, space)
     assert votes.sum() == 64 and votes.min() > 8
 
@@ -212,11 +205,9 @@ def test_rows_have_labels_as_all_histograms_say_and_candidates_below_zero_are_no
 def test_variations_stay_among_the_codes_and_bins_move_to_the_next() -> None:
     rows = drawn(LARGE, 5000, 0)
     varied = LARGE.varied(rows, public())
-    assert (
-        (varied < LARGE.sizes).all()
-        and (varied >= 0).all()
-        and (varied[:, -1] == rows[:, -1]).all()
-    )
+    assert (varied < LARGE.sizes).all()
+    assert (varied >= 0).all()
+    assert (varied[:, -1] == rows[:, -1]).all()
     assert np.abs(varied[:, 0] - rows[:, 0]).max() == 1
     assert 0.1 < (varied[:, 3] != rows[:, 3]).mean() < 0.3, "one in four, to one of seven"
     assert (varied[rows[:, 2] < 7, 2] < 7).all(), "a number is not lost"

@@ -34,10 +34,8 @@ TRAIN_FILE, TEST_FILE = "data/train-00000-of-00001.parquet", "data/test-00000-of
 def parquet(count: int, between: str = ": ") -> bytes:
     """Records as the hub has them: a text of its own, and labels by number."""
     made = records(count)
-    texts, labels = (
-        [f"{one['head']}{between}{one['body']}" for one in made],
-        [number % 2 for number in range(count)],
-    )
+    texts = [f"{one['head']}{between}{one['body']}" for one in made]
+    labels = [number % 2 for number in range(count)]
     file = io.BytesIO()
     pq.write_table(pa.table({"text": texts, "label": pa.array(labels, pa.int64())}), file)
     return file.getvalue()

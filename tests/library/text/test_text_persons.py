@@ -66,10 +66,8 @@ def test_a_text_of_nobody_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_person_costs_no_more_than_a_row_and_has_no_votes_of_each_row() -> None:
-    cell, unit = (
-        Cell("icl", 2.0, 1),
-        unit_of("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options()),
-    )
+    cell = Cell("icl", 2.0, 1)
+    unit = unit_of("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options())
     assert plan_release(contract(), point(unit, cell)).guarantee.unit == "person"
     soft = unit_of(
         "dp_icl",

@@ -115,7 +115,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize(("train", "phrase"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("train, phrase", BROKEN.values(), ids=BROKEN)
 def test_what_breaks_the_contract_is_one_sentence_with_a_count_and_no_text(
     tmp_path: Path, train: bytes, phrase: str
 ) -> None:
@@ -201,11 +201,9 @@ def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
 @given(st.text(st.characters(exclude_categories=())))
 def test_plain_text_is_one_printable_line_and_stays_as_it_is(text: str) -> None:
     plain = plain_text(text)
-    assert (
-        plain == plain_text(plain)
-        and plain == " ".join(plain.split(" "))
-        and plain == plain.strip()
-    )
+    assert plain == plain_text(plain)
+    assert plain == " ".join(plain.split(" "))
+    assert plain == plain.strip()
     assert not {unicodedata.category(letter) for letter in plain if letter != " "} & {
         "Cc",
         "Cf",
@@ -300,7 +298,7 @@ COLUMNS: dict[str, tuple[bytes, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("data", "name", "phrase"), COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize("data, name, phrase", COLUMNS.values(), ids=COLUMNS)
 def test_broken_columns_are_one_sentence(data: bytes, name: str, phrase: str) -> None:
     with pytest.raises(DataError) as caught:
         parse_texts(data, CONTRACT, name)

@@ -76,7 +76,7 @@ def test_every_text_is_cut_on_its_own(texts: list[str], longest: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"), [(GOOD[10:], "has 6 texts to ask"), (GOOD[:11], "has 1 texts to ask")]
+    "rows, told", [(GOOD[10:], "has 6 texts to ask"), (GOOD[:11], "has 1 texts to ask")]
 )
 def test_a_part_that_is_too_small_is_refused(rows: list[Any], told: str) -> None:
     with pytest.raises(DataError, match=f"mail: {told}; expected 2, and at least one to protect"):
@@ -105,10 +105,8 @@ def test_the_rules_of_both_tasks() -> None:
 
 
 def test_good_texts_break_nothing_however_few() -> None:
-    assert (
-        found(GOOD) == found(GOOD[:1]) == found([]) == []
-        and found([(part, "ann", text) for part, _, text in GOOD], EXTRACTION) == []
-    )
+    assert found(GOOD) == found(GOOD[:1]) == found([]) == []
+    assert found([(part, "ann", text) for part, _, text in GOOD], EXTRACTION) == []
 
 
 BROKEN: dict[str, tuple[Callable[[list[Any]], list[Any]], tuple[str, str | None, str, int]]] = {
@@ -127,7 +125,7 @@ BROKEN: dict[str, tuple[Callable[[list[Any]], list[Any]], tuple[str, str | None,
 }
 
 
-@pytest.mark.parametrize(("change", "violation"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("change, violation", BROKEN.values(), ids=BROKEN)
 def test_what_breaks_a_rule_is_counted_and_never_shown(
     change: Callable[[list[Any]], list[Any]], violation: tuple[str, str | None, str, int]
 ) -> None:
