@@ -22,7 +22,7 @@ from dpicl.data.central.spanning_tree import Shares, measure, pair_scores
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms import noisy_count
-from dpicl.mechanisms.noisy_steps import PureBudget, StepBudget
+from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget, StepBudget
 from dpicl.methods import METHODS, grid
 from tests.library.examples import private_contract, seeded
 from tests.library.methods.spending import spending
@@ -66,18 +66,22 @@ def test_counts_of_parts_add_up_and_survive_a_file(count: int, first: int) -> No
     )
 
 
-@given(st.integers(0, 40), st.integers(0, 999))
+@given(
+    st.integers(0, 40),
+    st.integers(0, 999),
+    st.sampled_from([PureBudget(Fraction(1)), GaussianBudget(Fraction(1))]),
+)
 def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(
-    count: int, seed: int
+    count: int, seed: int, budget: StepBudget
 ) -> None:
-    rng = np.random.default_rng(seed)
+    rng, gaussian = np.random.default_rng(seed), isinstance(budget, GaussianBudget)
     rows = np.stack([rng.integers(size, size=count + 1) for size in SIZES], axis=1).astype(np.uint8)
     star = [
-        NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0)
+        NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0, gaussian=gaussian)
         for column in range(4)
     ]
     more, less = counts(rows), counts(rows[1:])
-    with_row, without = (pair_scores(one, star, PureBudget(Fraction(1))) for one in (more, less))
+    with_row, without = (pair_scores(one, star, budget) for one in (more, less))
     assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
     for columns, table in more.tables.items():
         assert np.abs(table - less.tables[columns]).sum() == 1

@@ -17,8 +17,7 @@ from scipy.stats import norm
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.data.central.exact_counts import ExactCounts
-from dpicl.data.central.graphical_model import NoisyMarginal
-from dpicl.data.central.spanning_tree import FIRST, SECOND, pair_scores
+from dpicl.data.central.spanning_tree import FIRST, SECOND
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateCodes
@@ -219,17 +218,3 @@ def test_its_price_is_that_of_its_whole_budget(neighbours: Neighbours) -> None:
         assert counter.variance is not None
         of_mu = counter.squared_sensitivity / float(counter.variance - 4) / float(share) / mu**2
         assert 0.98 <= of_mu <= 1 + 1e-3
-
-
-@given(st.integers(0, 5), st.integers(0, 23))
-def test_scores_of_pairs_move_by_a_row_at_most(seed: int, cell: int) -> None:
-    one = counted(rows(seed))
-    more = one + counted(np.array(np.unravel_index(cell, SIZES)).reshape(1, -1))
-    star = [
-        NoisyMarginal((column, 3), one.tables[column, 3] - 0.4, 1.0, gaussian=True)
-        for column in range(3)
-    ]
-    before, after = (
-        pair_scores(counts, star, GaussianBudget(Fraction(1))) for counts in (one, more)
-    )
-    assert all(abs(before[pair] - after[pair]) <= 1 for pair in before)
