@@ -50,18 +50,10 @@ def write_side(
                 continue
             unit = folder / "units" / f"{method}__{dataset}__seed{seed}"
             values = np.asarray(values, float)
-            row = dict.fromkeys(COLUMNS) | {
-                "method": method,
-                "system": "icl",
-                "dataset": dataset,
-                "seed": seed,
-                "epsilon": epsilon,
-            }
-            row |= {"shots": 1, "query_count": len(values), "accuracy": 0.5} | {
-                metric: float(values.mean())
-            }
-            units.append(row)
-            write_json(unit / RESULTS, [row])
+            row = dict.fromkeys(COLUMNS) | dict(method=method, system="icl", dataset=dataset)
+            row |= dict(seed=seed, epsilon=epsilon, shots=1, query_count=len(values), accuracy=0.5)
+            units.append(row | {metric: float(values.mean())})
+            write_json(unit / RESULTS, units[-1:])
             write_table(unit / VALUES, pa.table({key: values}))
             known = truth or ["Yes"] * len(values)
             stored = {
@@ -99,10 +91,11 @@ def write_side(
 
 
 def compared(tmp_path, first, second, own=None, other=None, **both):
-    for name in ("a", "b"):
+    """Run a with run b, in place of those that were there."""
+    for name, answers, changes in (("a", first, own), ("b", second, other)):
+        shutil.rmtree(tmp_path / name, ignore_errors=True)
         (tmp_path / name).mkdir()
-    write_side(tmp_path / "a", first, **both, **(own or {}))
-    write_side(tmp_path / "b", second, **both, **(other or {}))
+        write_side(tmp_path / name, answers, **both, **(changes or {}))
     return compare(side_of(tmp_path / "a"), side_of(tmp_path / "b"))
 
 
@@ -170,23 +163,15 @@ def test_other_queries_or_truths_leave_the_means_alone_and_say_why(tmp_path, own
 
 
 def test_the_noise_of_both_evaluations_widens_the_interval(tmp_path):
-    noise = {
-        "evaluation_noise": [
-            {"method": "gdp_tabicl", "dataset": "adult", "deviation": 3.0, "epsilon": 1.0}
-        ]
-    }
-    noisy = {"evaluation": {"adult": "charged"}}
-    halves = []
-    for number, sides in enumerate(
-        ((noisy, noisy), (noisy | noise, noisy), (noisy | noise, noisy | noise))
-    ):
-        (folder := tmp_path / str(number)).mkdir()
-        halves.append(
-            compared(folder, {"adult": ones(10, 11)}, {"adult": ones(14, 14)}, *sides)
-            .pairs[0]
-            .gain.half
-        )
-    assert halves == sorted(halves) and len(set(halves)) == 3
+    row = {"method": "gdp_tabicl", "dataset": "adult", "deviation": 3.0, "epsilon": 1.0}
+    silent = {"evaluation": {"adult": "charged"}}
+    noisy = silent | {"evaluation_noise": [row]}
+    sides = {"adult": ones(10, 11)}, {"adult": ones(14, 14)}
+    one, two, three = (
+        compared(tmp_path, *sides, *told).pairs[0].gain.half
+        for told in ((silent, silent), (noisy, silent), (noisy, noisy))
+    )
+    assert one < two < three
 
 
 def test_seeds_that_one_run_alone_has_are_left_out(tmp_path):
@@ -279,13 +264,10 @@ def test_the_test_over_data_sets_is_the_paired_t_test(tmp_path):
 
 
 def test_one_data_set_is_no_sample_and_equal_differences_have_no_t(tmp_path):
+    first, second = ({name: ones(count) for name in SETS[:2]} for count in (8, 9))
     assert not compared(tmp_path, {"adult": ones(8)}, {"adult": ones(9)}).tests
-    shutil.rmtree(tmp_path / "a"), shutil.rmtree(tmp_path / "b")
-    (test,) = compared(
-        tmp_path, {"adult": ones(8), "bank": ones(8)}, {"adult": ones(9), "bank": ones(9)}
-    ).tests
-    assert math.isnan(test.statistic)
-    assert math.isnan(test.p)
+    (test,) = compared(tmp_path, first, second).tests
+    assert math.isnan(test.statistic) and math.isnan(test.p)
     assert test.difference == pytest.approx(0.05)
 
 
@@ -303,22 +285,25 @@ def test_what_is_the_same_is_no_chance_for_a_mark(tmp_path):
     assert alike.count(1) == alike.count(-1) == 0
 
 
-def test_runs_without_a_common_cell_are_refused_in_one_sentence(tmp_path):
-    with pytest.raises(
-        RunError,
-        match=r"runs a and b share no cell: a has gdp_tabicl on adult with seeds 0, b has "
-        r"gdp_tabicl on bank",
-    ):
-        compared(tmp_path, {"adult": ones(8)}, {"bank": ones(8)})
-    shutil.rmtree(tmp_path / "a"), shutil.rmtree(tmp_path / "b")
-    with pytest.raises(
-        RunError,
-        match=r"share no cell: a has no results yet, b has gdp_tabicl on adult with seeds 1;",
-    ):
-        compared(tmp_path, {"adult": [None]}, {"adult": [None, *ones(8)]})
-    shutil.rmtree(tmp_path / "a"), shutil.rmtree(tmp_path / "b")
-    with pytest.raises(RunError, match="share no cell"):
-        compared(tmp_path, {"adult": ones(8)}, {"adult": [None, *ones(8)]})
+@pytest.mark.parametrize(
+    "first, second, told",
+    [
+        (
+            {"adult": ones(8)},
+            {"bank": ones(8)},
+            "a and b share no cell: a has gdp_tabicl on adult with seeds 0, b has gdp_tabicl on bank",
+        ),
+        (
+            {"adult": [None]},
+            {"adult": [None, *ones(8)]},
+            "a has no results yet, b has gdp_tabicl on adult with seeds 1;",
+        ),
+        ({"adult": ones(8)}, {"adult": [None, *ones(8)]}, "share no cell"),
+    ],
+)
+def test_runs_without_a_common_cell_are_refused_in_one_sentence(tmp_path, first, second, told):
+    with pytest.raises(RunError, match=told):
+        compared(tmp_path, first, second)
 
 
 def test_of_a_run_that_is_not_done_what_is_there_is_compared(tmp_path):
@@ -338,15 +323,12 @@ def test_of_a_run_that_is_not_done_what_is_there_is_compared(tmp_path):
 
 
 def test_results_of_private_rows_of_a_run_that_is_not_done_are_left_out(tmp_path):
-    both = compared(
-        tmp_path, {"adult": ones(8), "bank": ones(8)}, {"adult": ones(9), "bank": ones(9)}
-    )
+    both = compared(tmp_path, *({name: ones(count) for name in SETS[:2]} for count in (8, 9)))
     (tmp_path / "a" / "manifest.json").unlink()
     for name in (VALUES, PREDICTIONS):
         (tmp_path / "a" / "units" / "gdp_tabicl__bank__seed0" / name).unlink()
-    assert [pair.dataset for pair in compare(side_of(tmp_path / "a"), both.second).pairs] == [
-        "adult"
-    ]
+    left = compare(side_of(tmp_path / "a"), both.second).pairs
+    assert [pair.dataset for pair in left] == ["adult"]
 
 
 def test_what_differs_is_named_and_what_is_the_same_is_not(tmp_path):

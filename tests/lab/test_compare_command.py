@@ -5,8 +5,8 @@ is read.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,28 +17,16 @@ from tests.harness import Place, call_main, complaint, install, run_here, said, 
 Capture = pytest.CaptureFixture[str]
 
 
-def run(
-    name: str,
-    model: str,
-    epsilons: list[str],
-    seeds: Sequence[int] = (0, 1),
-    datasets: Sequence[str] = ("kiosk",),
-) -> None:
-    grid = {
-        "methods": ["gdp_tabicl"],
-        "shots": [2],
-        "epsilons": epsilons,
-        "seeds": [*seeds],
-        "datasets": [*datasets],
-    }
-    run_here(name, "private", model=model, **grid)
+def run(name: str, model: str, *epsilons: str, **changes: Any) -> None:
+    grid = {"methods": ["gdp_tabicl"], "shots": [2], "seeds": [0, 1], "datasets": ["kiosk"]}
+    run_here(name, "private", model=model, **{**grid, "epsilons": [*epsilons], **changes})
 
 
 @pytest.fixture
 def runs(place: Place) -> Place:
     install(place, shop("kiosk"), shop_rows(60))
-    run("hashed", "fake", ["1", "inf"])
-    run("random", "tiny", ["1", "5", "inf"])
+    run("hashed", "fake", "1", "inf")
+    run("random", "tiny", "1", "5", "inf")
     return place
 
 
@@ -87,29 +75,24 @@ def test_two_models_are_compared_answer_by_answer(
 
 @pytest.mark.exhaustive
 def test_the_same_release_and_model_are_the_same(runs: Place, capsys: Capture) -> None:
-    run("again", "fake", ["1", "inf"])
+    run("again", "fake", "1", "inf")
     assert "again and hashed are the same in 3 cells" in said(capsys, "compare", "hashed", "again")
 
 
 @pytest.mark.exhaustive
 def test_what_cannot_be_compared_is_one_sentence(runs: Place, capsys: Capture) -> None:
-    run("other", "fake", ["3"], seeds=[5])
-    assert "runs hashed and other share no cell" in complaint(
-        call_main(["compare", "hashed", "other"], capsys)
-    )
-    assert "no such run" in complaint(call_main(["compare", "hashed", "nowhere"], capsys))
-    assert "named twice" in complaint(call_main(["compare", "hashed", "hashed"], capsys))
-    assert "ends in .html or .md" in complaint(
-        call_main(["compare", "hashed", "random", "--out", "a.pdf"], capsys)
-    )
+    def told(*words: object) -> str:
+        return complaint(call_main(["compare", "hashed", *map(str, words)], capsys))
+
+    run("other", "fake", "3", seeds=[5])
+    assert "runs hashed and other share no cell" in told("other")
+    assert "no such run" in told("nowhere")
+    assert "named twice" in told("hashed")
+    assert "ends in .html or .md" in told("random", "--out", "a.pdf")
     nowhere, long = runs.root / "nodir" / "x.html", f"{'x' * 245}.html"
-    assert f"{nowhere.parent} is none" in complaint(
-        call_main(["compare", "hashed", "random", "--out", str(nowhere)], capsys)
-    )
+    assert f"{nowhere.parent} is none" in told("random", "--out", nowhere)
     assert not nowhere.parent.exists()
-    cannot = complaint(
-        call_main(["compare", "hashed", "random", "--out", str(runs.root / long)], capsys)
-    )
+    cannot = told("random", "--out", runs.root / long)
     assert cannot == f"{long}: File name too long", "not the name of a temporary file"
 
 
@@ -124,7 +107,7 @@ def test_a_private_table_is_compared_by_what_was_released(place: Place, capsys: 
     del counted["queries"]
     install(place, counted, shop_rows(200))
     for name, model in (("one", "fake"), ("two", "tiny")):
-        run(name, model, ["1"], seeds=[0], datasets=["till", "counted"])
+        run(name, model, "1", seeds=[0], datasets=["till", "counted"])
     told = printed("dpicl compare RUN RUN", said(capsys, "compare", "one", "two", "--json"))
     assert {(cell["dataset"], cell["by_answer"]) for cell in told["cells"]} == {
         ("till", True),

@@ -36,6 +36,12 @@ def contract_for(name: str, *, private: bool = False) -> Any:
     return private_contract() if private else small_contract()
 
 
+def grid_for(*methods: str, dataset: str = "shop", shots: int = 1) -> dict[str, Any]:
+    """A pipeline's grid of one cell for each of these methods, answered by hashes."""
+    grid = {"epsilons": [1], "shots": [shots], "seeds": [0], "model": "fake"}
+    return {"methods": [*methods], "datasets": [dataset], **grid}
+
+
 TABLES = ("shop", *LABELS)
 """Contracts of tables: the small one, which states everything, and those that state columns and a
 label of some kind.

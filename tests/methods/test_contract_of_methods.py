@@ -47,6 +47,7 @@ from tests.methods.examples import (
     every_method,
     every_table,
     every_tabular_method,
+    grid_for,
     rows_for,
     table_for,
     takes,
@@ -267,15 +268,7 @@ def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(
         return plain(table, attribute)
 
     with place.entered():
-        grid = {
-            "methods": [name],
-            "datasets": [dataset],
-            "epsilons": [1],
-            "shots": [1],
-            "seeds": [0],
-            "model": "fake",
-        }
-        run = str(make_plan("private", grid, "spied"))
+        run = str(make_plan("private", grid_for(name, dataset=dataset), "spied"))
         (key,) = read_plan(Path(run)).units
         monkeypatch.setattr(PrivateTable, "__getattribute__", spying)
         call_all(rows_ready, run, dataset)
@@ -294,15 +287,7 @@ def _reads_after_the_release(name: str, place: Place, monkeypatch: pytest.Monkey
         return plain(table, attribute)
 
     with place.entered():
-        grid = {
-            "methods": [name],
-            "datasets": ["shop"],
-            "epsilons": [1],
-            "shots": [2],
-            "seeds": [0],
-            "model": "fake",
-        }
-        run = str(make_plan("demo", grid, "spied"))
+        run = str(make_plan("demo", grid_for(name, shots=2), "spied"))
         (key,) = read_plan(Path(run)).units
         assert read_plan(Path(run)).units[key].baselines
         call_all(rows_ready, run, "shop")

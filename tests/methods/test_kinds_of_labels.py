@@ -25,7 +25,7 @@ from dpicl.runs.run_folder import open_unit, read_plan
 from dpicl.session import Session
 from tests.harness import Place, new_place, publish, run_here
 from tests.library.kinds import every_kind, kind_contract, kind_rows, kind_tree
-from tests.methods.examples import TABULAR, UNLABELLED
+from tests.methods.examples import TABULAR, UNLABELLED, grid_for
 
 
 @pytest.fixture
@@ -50,15 +50,7 @@ def _run(
     methods: Sequence[str] = TABULAR, pipeline: str = "demo"
 ) -> tuple[Path, str, pd.DataFrame]:
     """A run of methods, its report and its results."""
-    grid = {
-        "methods": [*methods],
-        "datasets": ["customers"],
-        "epsilons": [1],
-        "shots": [1],
-        "seeds": [0],
-        "model": "fake",
-    }
-    run = run_here("kinds", pipeline, **grid)
+    run = run_here("kinds", pipeline, **grid_for(*methods, dataset="customers"))
     return run, (run / "report.md").read_text("utf-8"), pd.read_csv(run / "results.csv")
 
 
