@@ -291,7 +291,10 @@ def test_what_is_the_same_is_no_chance_for_a_mark(tmp_path):
         (
             {"adult": ones(8)},
             {"bank": ones(8)},
-            "a and b share no cell: a has gdp_tabicl on adult with seeds 0, b has gdp_tabicl on bank",
+            (
+                "runs a and b share no cell: a has gdp_tabicl on adult with seeds 0, b has "
+                "gdp_tabicl on bank"
+            ),
         ),
         (
             {"adult": [None]},
