@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,16 +22,19 @@ FRAMEWORKS = (
     "torch",
     "transformers",
 )
+PACKAGES = ("dpicl", "tasks", "flows", "infra")
 LIBRARY = (
     "dpicl, dpicl.methods.ldp_tabicl, dpicl.methods.gdp_tabicl, dpicl.data.reading.source, "
     "dpicl.models, dpicl.methods.published"
 )
 
 
-def loaded(statement: str) -> set[str]:
-    """The frameworks that a fresh interpreter has loaded after a statement."""
+def loaded(statement: str, names: Sequence[str] = FRAMEWORKS) -> set[str]:
+    """The packages, frameworks unless others are named, that a fresh interpreter has loaded after a
+    statement.
+    """
     program = (
-        f"{statement}\nimport sys\nprint(*[name for name in {FRAMEWORKS!r} if name in sys.modules])"
+        f"{statement}\nimport sys\nprint(*[name for name in {names!r} if name in sys.modules])"
     )
     finished = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
@@ -38,8 +42,28 @@ def loaded(statement: str) -> set[str]:
     return set(finished.stdout.split())
 
 
-def test_the_library_loads_no_framework() -> None:
-    assert loaded(f"import {LIBRARY}") == set()
+@pytest.mark.parametrize(
+    "statement, names",
+    [
+        (f"import {LIBRARY}", FRAMEWORKS),
+        ("import dpicl.cli.app", FRAMEWORKS),
+        ("import dpicl.models", ["torch", "transformers", "huggingface_hub"]),
+        (
+            "from dpicl.models.embedding import open_embedder as o; o(None).embed(['a'])",
+            ["torch", "transformers"],
+        ),
+        (
+            "from dpicl.models.spec import resolve_model as r; r('http://127.0.0.1:1/v1#m', {})",
+            ["httpx"],
+        ),
+        ("import dpicl.methods", ["rouge_score", "nltk", "sacrebleu"]),
+    ],
+    ids=["the library", "commands", "models", "an embedder", "an endpoint's name", "methods"],
+)
+def test_what_starts_nothing_loads_no_framework_model_or_library_of_one_use(
+    statement: str, names: list[str]
+) -> None:
+    assert loaded(statement, names) == set()
 
 
 @pytest.mark.quick("distributed")
@@ -48,10 +72,6 @@ def test_the_library_loads_no_framework() -> None:
 )
 def test_a_framework_would_be_noticed(name: str) -> None:
     assert name in loaded(f"import {LIBRARY}, {name}")
-
-
-def test_commands_that_start_nothing_load_neither_orchestrator_nor_models() -> None:
-    assert loaded("import dpicl.cli.app") == set()
 
 
 def test_the_import_contracts_hold() -> None:
@@ -79,7 +99,7 @@ def test_a_commit_is_checked_as_make_check_does() -> None:
 
 def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:
     """The same contracts on a tree whose mechanisms import the orchestrator."""
-    for name in ("dpicl", "tasks", "flows", "infra", "lab"):
+    for name in (*PACKAGES, "lab"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     samplers = tmp_path / "dpicl" / "mechanisms" / "samplers.py"
@@ -103,17 +123,10 @@ def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:
 def test_one_module_knows_how_a_system_locks() -> None:
     # a program that imports the standard library only, where a system has groups of processes
     alone = "dpicl/ground/shutdown.py"
-    sources = (
-        path
-        for package in ("dpicl", "tasks", "flows", "infra")
-        for path in sorted((ROOT / package).rglob("*.py"))
-    )
+    sources = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
     names = re.compile(r"^\s*(?:import|from) (?:fcntl|msvcrt)\b", re.MULTILINE)
     assert [
         path.relative_to(ROOT).as_posix()
         for path in sources
         if names.search(path.read_text("utf-8"))
-    ] == [
-        "dpicl/ground/files.py",
-        alone,
-    ]
+    ] == ["dpicl/ground/files.py", alone]

@@ -38,9 +38,8 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
     assert done.stdout.startswith("customers, AIM-TabICL, epsilon 1\n") and done.stdout.endswith(
         "\n10000 [1]\n"
     )
-    assert (tmp_path / "released.parquet").exists() and (
-        tmp_path / "released.parquet.certificate.json"
-    ).exists()
+    assert (tmp_path / "released.parquet").exists()
+    assert (tmp_path / "released.parquet.certificate.json").exists()
 
 
 def write_customers(folder: Path) -> list[str]:

@@ -173,10 +173,7 @@ def test_every_page_is_followed_or_its_commands_are_typed_elsewhere() -> None:
         if any(isinstance(step, Command | Cell) for step in steps(page))
     }
     # test_certificate_page.py runs its lines
-    assert with_steps - OUTSIDE - {"certificate.md"} == {
-        *FOLLOWED,
-        *AS_THEY_STAND,
-    }
+    assert with_steps - OUTSIDE - {"certificate.md"} == {*FOLLOWED, *AS_THEY_STAND}
 
 
 def test_exceptions_are_used() -> None:
@@ -228,10 +225,8 @@ def in_sentences(page: str) -> list[str]:
 )
 @pytest.mark.parametrize("page", [*all_pages(), *sorted(OUTSIDE), "../SECURITY.md"])
 def test_every_command_exists_with_its_options(page: str) -> None:
-    options, targets = (
-        known_options(),
-        set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)),
-    )
+    options = known_options()
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for line in [*(command.line for command in commands(page)), *in_sentences(page)]:
         words = shlex.split(line)
         if words[0] == "make":
@@ -270,17 +265,13 @@ def test_a_cell_is_compared_with_what_a_notebook_would_display() -> None:
     assert isinstance(first, Cell) and isinstance(second, Cell)
     names: dict[str, Any] = {}
     assert first.run(names) == "2\n" and first.missing("3\n") == "2"
-    assert (
-        second.missing(second.run(names)) is None
-        and second.missing("ValueError: so\n")
-        and second.missing("")
-        and second.is_noise
-    )
+    assert second.missing(second.run(names)) is None
+    assert second.missing("ValueError: so\n")
+    assert second.missing("")
+    assert second.is_noise
     optional = Cell("", "a 1\nb of 2 x …\n", is_noise=True)
-    assert (
-        optional.missing("a 2\n") is None
-        and optional.missing("a 2\nb of 2 x\n") is None
-        and optional.missing("a 2\nc\n")
-    )
+    assert optional.missing("a 2\n") is None
+    assert optional.missing("a 2\nb of 2 x\n") is None
+    assert optional.missing("a 2\nc\n")
     with pytest.raises(ZeroDivisionError):
         Cell("1 / 0").run({})

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("name", sorted(GENERATED))
 def test_the_stored_page_is_the_generated_one(name: str) -> None:
-    stored, generated = (PAGES / name).read_text("utf-8"), GENERATED[name]().rstrip() + "\n"
+    stored = (PAGES / name).read_text("utf-8")
+    generated = GENERATED[name]().rstrip() + "\n"
     assert stored == generated, (
         f"docs/reference/{name} is not what the code says now: `make reference` writes it"
     )
@@ -62,10 +63,8 @@ def test_a_head_is_read_with_its_later_lines_and_without_equations() -> None:
     sentence, fields = head_of(noisy_mean.__doc__ or "")
     assert sentence == "The mean of a bounded column from a noisy sum and a noisy count."
     assert fields["Guarantee"] == "epsilon-DP, delta = 0: half for the count, half for the sum."
-    assert (
-        fields["Paper"].endswith("its sensitivity is max(|low|, |high|).")
-        and "(1)" not in fields["Paper"]
-    )
+    assert fields["Paper"].endswith("its sensitivity is max(|low|, |high|).")
+    assert "(1)" not in fields["Paper"]
 
 
 def test_a_field_of_a_head_goes_on_to_the_next_one_or_to_an_empty_line() -> None:

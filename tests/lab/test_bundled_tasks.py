@@ -118,7 +118,7 @@ def test_answers_are_single_tokens_after_one_cue(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sizes", "left"),
+    "text, sizes, left",
     [
         ("is 12.92.", [12], "is.92."),
         ("is 7.76,", [7.7], "is6,"),
@@ -198,29 +198,18 @@ def test_averages_stand_as_the_product_puts_them_and_both_labels_occur() -> None
     means = [task.labels[: int(np.flatnonzero(task.asked)[0])] for task in tasks]
     assert 0.5 < np.mean([bool((np.diff(labels) <= 0).all()) for labels in means]) < 1
     for family, index in product(FAMILIES, range(40)):
-        assert (
-            0
-            < population(
-                rng(f"both{family}{index}"), Shape(3, 0.5, 0.2), family, positive=0.8
-            ).labels.mean()
-            < 1
-        )
+        chance = rng(f"both{family}{index}")
+        drawn = population(chance, Shape(3, 0.5, 0.2), family, positive=0.8)
+        assert 0 < drawn.labels.mean() < 1
 
 
 def _evaluation_words() -> set[str]:
     """Words of column names, attributes and categories of every shipped contract."""
     named: list[str] = []
     for contract in CONTRACTS.values():
-        named += [
-            contract.name,
-            *contract.columns,
-            *(attribute.name for attribute in contract.local),
-        ]
-        named += [
-            category
-            for column in contract.columns.values()
-            for category in getattr(column, "categories", ())
-        ]
+        named += [contract.name, *contract.columns, *(one.name for one in contract.local)]
+        for column in contract.columns.values():
+            named += getattr(column, "categories", ())
     parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", " ".join(named))
     return set(re.findall("[a-z]+", parted.lower()))
 

@@ -48,22 +48,12 @@ def write_side(
         for seed, values in enumerate(seeds):
             if values is None:
                 continue
-            unit, values = (
-                folder / "units" / f"{method}__{dataset}__seed{seed}",
-                np.asarray(values, float),
-            )
-            row = dict.fromkeys(COLUMNS) | {
-                "method": method,
-                "system": "icl",
-                "dataset": dataset,
-                "seed": seed,
-                "epsilon": epsilon,
-            }
-            row |= {"shots": 1, "query_count": len(values), "accuracy": 0.5} | {
-                metric: float(values.mean())
-            }
-            units.append(row)
-            write_json(unit / RESULTS, [row])
+            unit = folder / "units" / f"{method}__{dataset}__seed{seed}"
+            values = np.asarray(values, float)
+            row = dict.fromkeys(COLUMNS) | dict(method=method, system="icl", dataset=dataset)
+            row |= dict(seed=seed, epsilon=epsilon, shots=1, query_count=len(values), accuracy=0.5)
+            units.append(row | {metric: float(values.mean())})
+            write_json(unit / RESULTS, units[-1:])
             write_table(unit / VALUES, pa.table({key: values}))
             known = truth or ["Yes"] * len(values)
             stored = {
@@ -101,10 +91,11 @@ def write_side(
 
 
 def compared(tmp_path, first, second, own=None, other=None, **both):
-    for name in ("a", "b"):
+    """Run a with run b, in place of those that were there."""
+    for name, answers, changes in (("a", first, own), ("b", second, other)):
+        shutil.rmtree(tmp_path / name, ignore_errors=True)
         (tmp_path / name).mkdir()
-    write_side(tmp_path / "a", first, **both, **(own or {}))
-    write_side(tmp_path / "b", second, **both, **(other or {}))
+        write_side(tmp_path / name, answers, **both, **(changes or {}))
     return compare(side_of(tmp_path / "a"), side_of(tmp_path / "b"))
 
 
@@ -118,18 +109,15 @@ def test_answers_to_the_same_queries_are_compared_one_by_one(tmp_path):
     # differences: of seed 0 18 ones, of seed 1 16 of these; by query 16 x 1, 2 x 1/2, 2 x 0, mean
     # 0.85
     of_queries = (16 * 0.15**2 + 2 * 0.35**2 + 2 * 0.85**2 + 1) / (20 * 19)
-    of_seeds, of_both = (0.05**2 + 0.05**2) / 2, (34 * 0.15**2 + 6 * 0.85**2) / (40 * 39)
+    of_seeds = (0.05**2 + 0.05**2) / 2
+    of_both = (34 * 0.15**2 + 6 * 0.85**2) / (40 * 39)
     variance = of_queries + max(0, of_seeds - of_both)
     freedom = variance**2 / (of_queries**2 / 19 + of_seeds**2)
-    assert (
-        (pair.first, pair.second, pair.gain.mean) == pytest.approx((0.1, 0.95, 0.85))
-        and pair.by_answer
-        and pair.seeds == 2
-    )
-    assert (
-        pair.gain.half == pytest.approx(t.ppf(0.975, freedom) * math.sqrt(variance))
-        and pair.gain.sign == 1
-    )
+    assert (pair.first, pair.second, pair.gain.mean) == pytest.approx((0.1, 0.95, 0.85))
+    assert pair.by_answer
+    assert pair.seeds == 2
+    assert pair.gain.half == pytest.approx(t.ppf(0.975, freedom) * math.sqrt(variance))
+    assert pair.gain.sign == 1
     assert decision(both).startswith(
         "b is better than a in 1 of 1 cell by more than noise, and worse in none."
     )
@@ -142,17 +130,15 @@ def test_answers_to_the_same_queries_are_compared_one_by_one(tmp_path):
 def test_it_is_the_second_run_that_is_better_or_worse(tmp_path):
     one = compared(tmp_path, {"adult": ones(2, 2)}, {"adult": ones(20, 18)})
     other = compare(one.second, one.first)
-    assert (
-        other.pairs[0].gain.mean == -one.pairs[0].gain.mean
-        and other.pairs[0].gain.half == one.pairs[0].gain.half
-    )
+    assert other.pairs[0].gain.mean == -one.pairs[0].gain.mean
+    assert other.pairs[0].gain.half == one.pairs[0].gain.half
     assert decision(other).startswith(
         "a is better than b in none of 1 cell by more than noise, and worse in 1."
     )
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "reason"),
+    "own, other, reason",
     [
         ({}, {"digest": "e"}, "the runs did not ask the same queries"),
         ({"digest": None}, {}, "a did not record which queries it asked"),
@@ -168,34 +154,24 @@ def test_other_queries_or_truths_leave_the_means_alone_and_say_why(tmp_path, own
     both = compared(tmp_path, {"adult": ones(10)}, {"adult": ones(14)}, own, other)
     (pair,) = both.pairs
     independent = math.sqrt((0.25 + 1 / 20) / 20 + (0.7 * 0.3 + 1 / 20) / 20)
-    assert (
-        not pair.by_answer
-        and pair.gain.mean == pytest.approx(0.2)
-        and pair.gain.half == pytest.approx(t.ppf(0.975, 19) * independent)
-    )
+    assert not pair.by_answer
+    assert pair.gain.mean == pytest.approx(0.2)
+    assert pair.gain.half == pytest.approx(t.ppf(0.975, 19) * independent)
     assert both.apart == {"adult": reason} and any(
         f"only means are compared, since {reason};" in note for note in notes(both)
     )
 
 
 def test_the_noise_of_both_evaluations_widens_the_interval(tmp_path):
-    noise = {
-        "evaluation_noise": [
-            {"method": "gdp_tabicl", "dataset": "adult", "deviation": 3.0, "epsilon": 1.0}
-        ]
-    }
-    noisy = {"evaluation": {"adult": "charged"}}
-    halves = []
-    for number, sides in enumerate(
-        ((noisy, noisy), (noisy | noise, noisy), (noisy | noise, noisy | noise))
-    ):
-        (folder := tmp_path / str(number)).mkdir()
-        halves.append(
-            compared(folder, {"adult": ones(10, 11)}, {"adult": ones(14, 14)}, *sides)
-            .pairs[0]
-            .gain.half
-        )
-    assert halves == sorted(halves) and len(set(halves)) == 3
+    row = {"method": "gdp_tabicl", "dataset": "adult", "deviation": 3.0, "epsilon": 1.0}
+    silent = {"evaluation": {"adult": "charged"}}
+    noisy = silent | {"evaluation_noise": [row]}
+    sides = {"adult": ones(10, 11)}, {"adult": ones(14, 14)}
+    one, two, three = (
+        compared(tmp_path, *sides, *told).pairs[0].gain.half
+        for told in ((silent, silent), (noisy, silent), (noisy, noisy))
+    )
+    assert one < two < three
 
 
 def test_seeds_that_one_run_alone_has_are_left_out(tmp_path):
@@ -208,11 +184,9 @@ def test_smaller_errors_are_better_and_no_test_averages_them(tmp_path):
     both = compared(
         tmp_path, errors, {name: [[3.0, 1.0, 2.0] * 10] for name in SETS}, metric="absolute_error"
     )
-    assert (
-        [pair.gain.mean for pair in both.pairs] == [18.0] * 3
-        and both.count(1) == 3
-        and not both.tests
-    )
+    assert [pair.gain.mean for pair in both.pairs] == [18.0] * 3
+    assert both.count(1) == 3
+    assert not both.tests
     assert "of errors, by how much they are smaller" in next(notes(both))
 
 
@@ -271,7 +245,8 @@ def test_cells_without_an_interval_are_no_chance_for_a_mark(tmp_path):
 
 
 def test_the_test_over_data_sets_is_the_paired_t_test(tmp_path):
-    first, second = ((8, 10), (9, 9), (4, 5)), ((11, 12), (9, 10), (9, 7))
+    first = ((8, 10), (9, 9), (4, 5))
+    second = ((11, 12), (9, 10), (9, 7))
     both = compared(
         tmp_path,
         *(
@@ -283,19 +258,17 @@ def test_the_test_over_data_sets_is_the_paired_t_test(tmp_path):
     oracle = ttest_rel(*(np.array(side).mean(axis=1) / 20 for side in (second, first)))
     assert (test.statistic, test.p, test.freedom) == pytest.approx(
         (oracle.statistic, oracle.pvalue, oracle.df)
-    ) and test.datasets == 3
+    )
+    assert test.datasets == 3
     assert test.difference == pytest.approx(np.mean(second) / 20 - np.mean(first) / 20)
 
 
 def test_one_data_set_is_no_sample_and_equal_differences_have_no_t(tmp_path):
+    first, second = ({name: ones(count) for name in SETS[:2]} for count in (8, 9))
     assert not compared(tmp_path, {"adult": ones(8)}, {"adult": ones(9)}).tests
-    shutil.rmtree(tmp_path / "a"), shutil.rmtree(tmp_path / "b")
-    (test,) = compared(
-        tmp_path, {"adult": ones(8), "bank": ones(8)}, {"adult": ones(9), "bank": ones(9)}
-    ).tests
-    assert (
-        math.isnan(test.statistic) and math.isnan(test.p) and test.difference == pytest.approx(0.05)
-    )
+    (test,) = compared(tmp_path, first, second).tests
+    assert math.isnan(test.statistic) and math.isnan(test.p)
+    assert test.difference == pytest.approx(0.05)
 
 
 def test_what_is_the_same_is_no_chance_for_a_mark(tmp_path):
@@ -308,28 +281,32 @@ def test_what_is_the_same_is_no_chance_for_a_mark(tmp_path):
         "If the runs were equally good, 5 % of the cells would be marked by chance."
     )
     alike = compare(both.first, both.first)
-    assert (
-        decision(alike) == "a and a are the same in 2 cells, the only ones that both have."
-        and alike.count(1) == alike.count(-1) == 0
-    )
+    assert decision(alike) == "a and a are the same in 2 cells, the only ones that both have."
+    assert alike.count(1) == alike.count(-1) == 0
 
 
-def test_runs_without_a_common_cell_are_refused_in_one_sentence(tmp_path):
-    with pytest.raises(
-        RunError,
-        match=r"runs a and b share no cell: a has gdp_tabicl on adult with seeds 0, b has "
-        r"gdp_tabicl on bank",
-    ):
-        compared(tmp_path, {"adult": ones(8)}, {"bank": ones(8)})
-    shutil.rmtree(tmp_path / "a"), shutil.rmtree(tmp_path / "b")
-    with pytest.raises(
-        RunError,
-        match=r"share no cell: a has no results yet, b has gdp_tabicl on adult with seeds 1;",
-    ):
-        compared(tmp_path, {"adult": [None]}, {"adult": [None, *ones(8)]})
-    shutil.rmtree(tmp_path / "a"), shutil.rmtree(tmp_path / "b")
-    with pytest.raises(RunError, match="share no cell"):
-        compared(tmp_path, {"adult": ones(8)}, {"adult": [None, *ones(8)]})
+@pytest.mark.parametrize(
+    "first, second, told",
+    [
+        (
+            {"adult": ones(8)},
+            {"bank": ones(8)},
+            (
+                "runs a and b share no cell: a has gdp_tabicl on adult with seeds 0, b has "
+                "gdp_tabicl on bank"
+            ),
+        ),
+        (
+            {"adult": [None]},
+            {"adult": [None, *ones(8)]},
+            "a has no results yet, b has gdp_tabicl on adult with seeds 1;",
+        ),
+        ({"adult": ones(8)}, {"adult": [None, *ones(8)]}, "share no cell"),
+    ],
+)
+def test_runs_without_a_common_cell_are_refused_in_one_sentence(tmp_path, first, second, told):
+    with pytest.raises(RunError, match=told):
+        compared(tmp_path, first, second)
 
 
 def test_of_a_run_that_is_not_done_what_is_there_is_compared(tmp_path):
@@ -349,15 +326,12 @@ def test_of_a_run_that_is_not_done_what_is_there_is_compared(tmp_path):
 
 
 def test_results_of_private_rows_of_a_run_that_is_not_done_are_left_out(tmp_path):
-    both = compared(
-        tmp_path, {"adult": ones(8), "bank": ones(8)}, {"adult": ones(9), "bank": ones(9)}
-    )
+    both = compared(tmp_path, *({name: ones(count) for name in SETS[:2]} for count in (8, 9)))
     (tmp_path / "a" / "manifest.json").unlink()
     for name in (VALUES, PREDICTIONS):
         (tmp_path / "a" / "units" / "gdp_tabicl__bank__seed0" / name).unlink()
-    assert [pair.dataset for pair in compare(side_of(tmp_path / "a"), both.second).pairs] == [
-        "adult"
-    ]
+    left = compare(side_of(tmp_path / "a"), both.second).pairs
+    assert [pair.dataset for pair in left] == ["adult"]
 
 
 def test_what_differs_is_named_and_what_is_the_same_is_not(tmp_path):
@@ -408,10 +382,8 @@ def test_the_page_is_a_report_and_fetches_nothing(tmp_path):
     page, markdown = Page(to_html(report)), to_markdown(report)
     assert page.row("adult")[1:6] == ["GDP-TabICL", "in-context, k = 1", "1", "0.400", "0.800"]
     assert page.row("adult")[6].endswith(" | better") and page.row("bank")[6].endswith(" | worse")
-    assert (
-        markdown_row(markdown, "bank")[-1].endswith(", worse")
-        and "**" in markdown_row(markdown, "adult")[-1]
-    )
+    assert markdown_row(markdown, "bank")[-1].endswith(", worse")
+    assert "**" in markdown_row(markdown, "adult")[-1]
     assert [tag for tag, _ in page.tags].count("script") == 1 and "<script>alert" not in markdown
     assert "b is better than a in 1 of 2 cells by more than noise, and worse in 1." in markdown
     assert all(attributes.get("href", "#").startswith("#") for _, attributes in page.tags)

@@ -5,8 +5,8 @@ is read.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,28 +17,16 @@ from tests.harness import Place, call_main, complaint, install, run_here, said, 
 Capture = pytest.CaptureFixture[str]
 
 
-def run(
-    name: str,
-    model: str,
-    epsilons: list[str],
-    seeds: Sequence[int] = (0, 1),
-    datasets: Sequence[str] = ("kiosk",),
-) -> None:
-    grid = {
-        "methods": ["gdp_tabicl"],
-        "shots": [2],
-        "epsilons": epsilons,
-        "seeds": [*seeds],
-        "datasets": [*datasets],
-    }
-    run_here(name, "private", model=model, **grid)
+def run(name: str, model: str, *epsilons: str, **changes: Any) -> None:
+    grid = {"methods": ["gdp_tabicl"], "shots": [2], "seeds": [0, 1], "datasets": ["kiosk"]}
+    run_here(name, "private", model=model, **{**grid, "epsilons": [*epsilons], **changes})
 
 
 @pytest.fixture
 def runs(place: Place) -> Place:
     install(place, shop("kiosk"), shop_rows(60))
-    run("hashed", "fake", ["1", "inf"])
-    run("random", "tiny", ["1", "5", "inf"])
+    run("hashed", "fake", "1", "inf")
+    run("random", "tiny", "1", "5", "inf")
     return place
 
 
@@ -57,10 +45,8 @@ def test_two_models_are_compared_answer_by_answer(
         "Random weights. What the model of hashed and random answers means nothing.\n"
     )
     assert "random" in out.splitlines()[1] and "of the cells would be marked by chance" in out
-    assert (
-        "kiosk: the same queries in both runs, compared answer by answer" in out
-        and "1 cell of random" in out
-    )
+    assert "kiosk: the same queries in both runs, compared answer by answer" in out
+    assert "1 cell of random" in out
     assert [
         sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders
     ] == before
@@ -78,10 +64,8 @@ def test_two_models_are_compared_answer_by_answer(
 
     page = tmp_path / "page.html"
     assert said(capsys, "compare", "hashed", "random", "--out", str(page)) == f"page: {page}\n"
-    row, shown = (
-        Page(page.read_text("utf-8")).row("kiosk"),
-        next(one for one in told["cells"] if not one["is_same"]),
-    )
+    row = Page(page.read_text("utf-8")).row("kiosk")
+    shown = next(one for one in told["cells"] if not one["is_same"])
     assert [f"{shown[side]:.3f}" for side in ("first", "second")] == row[4:6]
     assert (
         complaint(call_main(["compare", "hashed", "random", "--out", str(page)], capsys))
@@ -91,29 +75,24 @@ def test_two_models_are_compared_answer_by_answer(
 
 @pytest.mark.exhaustive
 def test_the_same_release_and_model_are_the_same(runs: Place, capsys: Capture) -> None:
-    run("again", "fake", ["1", "inf"])
+    run("again", "fake", "1", "inf")
     assert "again and hashed are the same in 3 cells" in said(capsys, "compare", "hashed", "again")
 
 
 @pytest.mark.exhaustive
 def test_what_cannot_be_compared_is_one_sentence(runs: Place, capsys: Capture) -> None:
-    run("other", "fake", ["3"], seeds=[5])
-    assert "runs hashed and other share no cell" in complaint(
-        call_main(["compare", "hashed", "other"], capsys)
-    )
-    assert "no such run" in complaint(call_main(["compare", "hashed", "nowhere"], capsys))
-    assert "named twice" in complaint(call_main(["compare", "hashed", "hashed"], capsys))
-    assert "ends in .html or .md" in complaint(
-        call_main(["compare", "hashed", "random", "--out", "a.pdf"], capsys)
-    )
+    def told(*words: object) -> str:
+        return complaint(call_main(["compare", "hashed", *map(str, words)], capsys))
+
+    run("other", "fake", "3", seeds=[5])
+    assert "runs hashed and other share no cell" in told("other")
+    assert "no such run" in told("nowhere")
+    assert "named twice" in told("hashed")
+    assert "ends in .html or .md" in told("random", "--out", "a.pdf")
     nowhere, long = runs.root / "nodir" / "x.html", f"{'x' * 245}.html"
-    assert f"{nowhere.parent} is none" in complaint(
-        call_main(["compare", "hashed", "random", "--out", str(nowhere)], capsys)
-    )
+    assert f"{nowhere.parent} is none" in told("random", "--out", nowhere)
     assert not nowhere.parent.exists()
-    cannot = complaint(
-        call_main(["compare", "hashed", "random", "--out", str(runs.root / long)], capsys)
-    )
+    cannot = told("random", "--out", runs.root / long)
     assert cannot == f"{long}: File name too long", "not the name of a temporary file"
 
 
@@ -128,7 +107,7 @@ def test_a_private_table_is_compared_by_what_was_released(place: Place, capsys: 
     del counted["queries"]
     install(place, counted, shop_rows(200))
     for name, model in (("one", "fake"), ("two", "tiny")):
-        run(name, model, ["1"], seeds=[0], datasets=["till", "counted"])
+        run(name, model, "1", seeds=[0], datasets=["till", "counted"])
     told = printed("dpicl compare RUN RUN", said(capsys, "compare", "one", "two", "--json"))
     assert {(cell["dataset"], cell["by_answer"]) for cell in told["cells"]} == {
         ("till", True),
@@ -138,7 +117,5 @@ def test_a_private_table_is_compared_by_what_was_released(place: Place, capsys: 
         "counted: only means are compared, since only noisy counts" in one for one in told["notes"]
     )
     charged = next(one for one in told["differing"] if one["what"] == "charged")
-    assert (
-        "till: 1 release, charged now" in charged["first"]
-        and "charged before and free now" in charged["second"]
-    )
+    assert "till: 1 release, charged now" in charged["first"]
+    assert "charged before and free now" in charged["second"]

@@ -12,7 +12,7 @@ from tests.library.methods.test_gains import _truth
 
 @pytest.mark.quick("3-3-0.5-0.5")
 @pytest.mark.parametrize(
-    ("seeds", "draws", "of_seed", "of_draw"),
+    "seeds, draws, of_seed, of_draw",
     [(3, 3, 0.5, 0.5), (3, 8, 0.8, 0.0), (3, 2, 0.0, 0.8), (1, 8, 0.0, 0.6)],
 )
 def test_intervals_cover_the_true_gain_where_draws_share_the_noise_of_a_release(
@@ -21,12 +21,10 @@ def test_intervals_cover_the_true_gain_where_draws_share_the_noise_of_a_release(
     """Draws of one release as if each were of another would cover too seldom, as queries alone
     would where draws differ.
     """
-    rng, truth, covered, apart = (
-        np.random.default_rng(draws),
-        _truth(np.hypot(of_seed, of_draw), 1.0),
-        0,
-        0,
-    )
+    rng = np.random.default_rng(draws)
+    truth = _truth(np.hypot(of_seed, of_draw), 1.0)
+    covered = 0
+    apart = 0
     for _ in range(1000):
         luck = of_seed * rng.standard_normal((seeds, 1, 1)) + of_draw * rng.standard_normal(
             (seeds, draws, 1)

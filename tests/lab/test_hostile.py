@@ -70,7 +70,7 @@ def _quoting() -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict", "leaks"),
+    "error, verdict, leaks",
     [
         (lambda: DataError("f", "holds zq7secret"), "refused", True),
         (lambda: DataError("f", "holds 7319042217.0"), "refused", True),

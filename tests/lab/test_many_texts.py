@@ -25,17 +25,13 @@ from tests.harness import (
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
-INK = (
-    "--option",
-    "mechanism=invisible-ink",
-    "--option",
-    "batches=fixed",
-    "--option",
-    "voters=2",
-    "--option",
-    "max_tokens=4",
-)
-MANY = ("protect", "notes", "--epsilon", "4", "--texts", "120", *INK)
+INK = [
+    word
+    for option in ("mechanism=invisible-ink", "batches=fixed", "voters=2", "max_tokens=4")
+    for word in ("--option", option)
+]
+PROTECT = ("protect", "notes", "--epsilon", "4", *INK, "--texts")
+MANY = (*PROTECT, "120")
 MODEL = ("--generator", "fake")
 
 
@@ -72,35 +68,17 @@ def test_one_command_charges_once_and_exports_jsonl_and_parquet(
         text in row["text"]
         for text, row in zip(table.column("text").to_pylist(), rows, strict=True)
     )
-    assert (tmp_path / "texts.parquet.certificate.json").exists() and not list(
-        place.home.glob("private/journals/*")
-    )
+    assert (tmp_path / "texts.parquet.certificate.json").exists()
+    assert not list(place.home.glob("private/journals/*"))
 
 
 def test_rows_that_do_not_suffice_for_so_many_texts_are_one_sentence(
     place: Place, capsys: Capture, tmp_path: Path
 ) -> None:
-    sentence = complaint(
-        call_main(
-            (
-                "protect",
-                "notes",
-                "--epsilon",
-                "4",
-                "--texts",
-                "500",
-                *INK,
-                *MODEL,
-                "--out",
-                str(tmp_path / "out"),
-            ),
-            capsys,
-        )
-    )
-    assert (
-        "a label of at least 150 rows is smaller than the 500 that are drawn from it" in sentence
-        and not charged()
-    )
+    too_many = (*PROTECT, "500", *MODEL, "--out", str(tmp_path / "out"))
+    sentence = complaint(call_main(too_many, capsys))
+    assert "a label of at least 150 rows is smaller than the 500 that are drawn" in sentence
+    assert not charged()
 
 
 def test_the_quality_of_a_release_is_told_from_public_texts_alone(
@@ -119,10 +97,8 @@ def test_the_quality_of_a_release_is_told_from_public_texts_alone(
         "--quality",
         str(tmp_path / "page.html"),
     )
-    assert (
-        "120 texts beside 4 public ones" in told
-        and "accuracy on public texts of a classifier" in told
-    )
+    assert "120 texts beside 4 public ones" in told
+    assert "accuracy on public texts of a classifier" in told
     assert "Logistic regression" in (tmp_path / "page.html").read_text()
 
 

@@ -5,6 +5,7 @@ broken methods do not.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,31 +33,33 @@ QUICK = ("GDP-TabICL", "LDP-TabICL, all columns", "MST-TabICL, one column")
 GROUPS = [name for name in WAYS if name.startswith("GDP")]
 
 
+def attacks(
+    name: str, mutant: str = "", *, epsilon: float = EPSILON, runs: int = RUNS, seed: int = 0
+) -> list[Any]:
+    noise = stream(seed, "membership", name, mutant)
+    return attack_once(WAYS[name], made_up(), epsilon, mutant, runs, noise)
+
+
 @pytest.mark.quick("MST-TabICL, one column")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in WAYS],
 )
 def test_no_attack_infers_more_than_epsilon_allows_and_mutants_are_found_out(name: str) -> None:
-    way, target = WAYS[name], made_up()
-    charged = Scene(way, target, EPSILON).cost.charged
-    most = allowed(charged.epsilon, charged.delta)
-    attacks = attack_once(way, target, EPSILON, "", RUNS, stream(0, "membership", name, ""))
-    assert {one.attack for one in attacks} >= {"best number", "shadow model"}
-    assert max(one.at_least(TRIED) for one in attacks) <= most
-    for mutant in way.mutants:
-        runs = 3 * RUNS if name in GROUPS else RUNS
-        broken = attack_once(
-            way, target, EPSILON, mutant, runs, stream(0, "membership", name, mutant)
-        )
+    charged = Scene(WAYS[name], made_up(), EPSILON).cost.charged
+    most, honest = allowed(charged.epsilon, charged.delta), attacks(name)
+    assert {one.attack for one in honest} >= {"best number", "shadow model"}
+    assert max(one.at_least(TRIED) for one in honest) <= most
+    for mutant in WAYS[name].mutants:
+        broken = attacks(name, mutant, runs=3 * RUNS if name in GROUPS else RUNS)
         assert max(one.at_least(TRIED) for one in broken) > most, mutant
 
 
 def test_the_best_attack_comes_near_to_what_epsilon_allows() -> None:
     """One count of one column has no noise to spare."""
-    name = next(name for name in WAYS if name.endswith("one column"))
-    attacks = attack_once(WAYS[name], made_up(), 2.0, "", RUNS, stream(1, "membership", name, ""))
-    ratio = next(one for one in attacks if one.attack == "likelihood ratio")
+    (name,) = (name for name in WAYS if name.endswith("one column"))
+    found = attacks(name, epsilon=2.0, seed=1)
+    (ratio,) = (one for one in found if one.attack == "likelihood ratio")
     assert 0.8 * allowed(2.0) < ratio.seen and 0.5 * allowed(2.0) < ratio.at_least(TRIED)
 
 
@@ -68,10 +71,8 @@ def test_the_bound_on_a_law_that_meets_it_is_wrong_as_rarely_as_is_said() -> Non
         wrong += advantage_at_least(said, (runs, runs), 0.1) > most
     assert wrong / 2000 <= 0.1
     assert allowed(0.0) == 0 and allowed(1.0) == pytest.approx((math.e - 1) / (math.e + 1))
-    assert (
-        allowed(1.0, 0.1) == pytest.approx((math.e - 1 + 0.2) / (math.e + 1))
-        and allowed(1000.0) == 1
-    )
+    assert allowed(1.0, 0.1) == pytest.approx((math.e - 1 + 0.2) / (math.e + 1))
+    assert allowed(1000.0) == 1
     assert advantage_at_least((0, 5), (5, 5), SURE) == -1
 
 
@@ -116,18 +117,10 @@ def test_of_public_rows_the_most_unusual_one_is_planted() -> None:
     target = made_up()
     rows = pa.concat_tables([target.others.data, target.canary.data]).combine_chunks()
     found = of_benchmark(target.contract, rows)
-    assert (
-        found.canary.data.to_pylist() == target.canary.data.to_pylist()
-        and found.others.row_count == target.others.row_count
-    )
-    assert all(
-        one != other
-        for one, other in zip(
-            found.canary.data.to_pylist()[0].values(),
-            found.other.data.to_pylist()[0].values(),
-            strict=True,
-        )
-    )
+    (mine,), (theirs,) = (one.data.to_pylist() for one in (found.canary, found.other))
+    assert [mine] == target.canary.data.to_pylist()
+    assert found.others.row_count == target.others.row_count
+    assert not mine.items() & theirs.items()
 
 
 def test_numbers_of_releases_stand_under_their_names_whichever_a_release_holds() -> None:
@@ -137,21 +130,15 @@ def test_numbers_of_releases_stand_under_their_names_whichever_a_release_holds()
     ]
     assert [one.tolist() for one in matrices(released)] == [[[1, 2, 0]], [[3, 0, 4], [5, 6, 0]]]
     counts = [
-        NoisyMarginal((0, 2), np.array([[7, 8], [9, 10]]), 1.0),
-        NoisyMarginal((0, 2), np.array([[1, 2], [3, 4]]), 1.0),
+        NoisyMarginal((0, 2), np.array(cells), 1.0)
+        for cells in ([[7, 8], [9, 10]], [[1, 2], [3, 4]])
     ]
     names, values = numbers(counts)
     assert dict(zip(names, values.tolist(), strict=True)) == {
         "(0, 2) 1": 1,
         "(0, 2) 2": 1,
-        "(0, 2) 1 0": 7,
-        "(0, 2) 1 1": 8,
-        "(0, 2) 1 2": 9,
-        "(0, 2) 1 3": 10,
-        "(0, 2) 2 0": 1,
-        "(0, 2) 2 1": 2,
-        "(0, 2) 2 2": 3,
-        "(0, 2) 2 3": 4,
+        **{f"(0, 2) 1 {cell}": 7 + cell for cell in range(4)},
+        **{f"(0, 2) 2 {cell}": 1 + cell for cell in range(4)},
     }
 
 

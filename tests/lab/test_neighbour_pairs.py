@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -52,14 +53,13 @@ def test_a_mean_without_clipping_or_with_half_the_noise_is_found_out(
 
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_release_with_one_unclipped_grid_is_found_out() -> None:
-    with patch.object(aggregate, "Grid", NoClip):
-        assert try_pairs(group_by, PAIRS).exceeded > PAIRS // 10
-
-
-@pytest.mark.exhaustive
-def test_a_release_that_spends_its_epsilon_on_every_column_is_found_out() -> None:
-    with patch.object(aggregate, "_share", lambda group, contract, total, options: total):
+@pytest.mark.parametrize(
+    "part, mutant",
+    [("Grid", NoClip), ("_share", lambda group, contract, total, options: total)],
+    ids=["one unclipped grid", "epsilon for every column"],
+)
+def test_a_release_without_a_clip_or_a_share_is_found_out(part: str, mutant: Any) -> None:
+    with patch.object(aggregate, part, mutant):
         assert try_pairs(group_by, PAIRS).exceeded > PAIRS // 10
 
 

@@ -6,12 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lab.benchmarks.peers.published import (
-    Dataset,
-    Domain,
-    LinearMeasurement,
-    mirror_descent,
-)
+from lab.benchmarks.peers.published import Dataset, Domain, LinearMeasurement, mirror_descent
 from lab.benchmarks.peers.report import ranks
 
 DOMAIN = Domain({0: 3, 1: 4, 2: 2})

@@ -16,31 +16,21 @@ from tests.library.text_contracts import TEXT_CONTRACTS
 
 
 def test_corrected_energy_tables_follow_from_equation_2():
-    watts, kg_per_kwh, queries = (
-        300,
-        0.3633,
-        {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")},
-    )
+    watts = 300
+    kg_per_kwh = 0.3633
+    queries = {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")}
     hours = {(row["dataset"], row["shots"]): row for row in read_table("table-X")}
     rows = list(read_table("table-XI"))
     assert len(hours) == len(rows) == 32
-    for row in [
-        {
-            **row,
-            **{name: row[f"{name}_corrected"] or row[name] for name in ("seconds", "grams_co2")},
-        }
-        for row in rows
-    ]:
-        whole = hours[row["dataset"], row["shots"]]
-        assert (
-            abs(float(whole["kg_co2"]) - float(whole["hours"]) * watts / 1000 * kg_per_kwh) < 0.0011
+    for row in rows:
+        whole, asked = hours[row["dataset"], row["shots"]], queries[row["dataset"]]
+        second, grams = (
+            float(row[f"{name}_corrected"] or row[name]) for name in ("seconds", "grams_co2")
         )
-        seconds = float(whole["hours"]) * 3600 / 6 / queries[row["dataset"]]
-        assert abs(float(row["seconds"]) - seconds) < 0.005 + 0.005 * 600 / queries[row["dataset"]]
-        assert (
-            abs(float(row["grams_co2"]) - float(row["seconds"]) / 3600 * watts * kg_per_kwh)
-            < 0.0011
-        )
+        spent = float(whole["hours"])
+        assert abs(float(whole["kg_co2"]) - spent * watts / 1000 * kg_per_kwh) < 0.0011
+        assert abs(second - spent * 3600 / 6 / asked) < 0.005 + 0.005 * 600 / asked
+        assert abs(grams - second / 3600 * watts * kg_per_kwh) < 0.0011
 
 
 def test_errata_agree_with_the_tables():

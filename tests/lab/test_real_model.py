@@ -87,6 +87,13 @@ def results(*, least: float, most: float, true: float, zero: float = 0.7) -> lis
     return lines
 
 
+LINES = results(least=0.5, most=0.9, true=0.9)
+
+
+def rows_of(lines: list[Answered], start: str) -> list[str]:
+    return [one for one in page(lines, [ABOUT]).splitlines() if one.startswith(start)]
+
+
 def test_the_page_and_the_readme_are_what_the_results_make() -> None:
     assert PAGE.read_text("utf-8") == page(*read_results())
     readme = README.read_text("utf-8")
@@ -100,7 +107,7 @@ def test_without_results_nothing_is_claimed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "true", "better", "worse", "verdicts"),
+    "least, most, true, better, worse, verdicts",
     [
         (0.5, 0.9, 0.9, 1, 1, [SHOWS, SHOWS]),
         (0.4, 0.4, 0.5, 0, 2, [REVERSED, UNSEEN]),
@@ -125,28 +132,23 @@ def test_what_is_said_first_is_what_was_seen_whatever_it_is(
     ] == [math.inf, 1, 8]
 
 
+OF_ONE = "| AIM-TabICL | 8 | 1 |"
+
+
 def test_a_line_has_all_that_stands_beside_an_answer() -> None:
-    text = page(results(least=0.5, most=0.9, true=0.9), [ABOUT])
-    row = next(one for one in text.splitlines() if one.startswith("| AIM-TabICL | 8 | 1 |"))
-    assert (
-        row
-        == "| AIM-TabICL | 8 | 1 | 120 × 9 | .50 ± .09 † | .50 | .50 | .70 | .50 | .60 | .80 | – |"
-    )
+    told = "120 × 9 | .50 ± .09 † | .50 | .50 | .70 | .50 | .60 | .80 | – |"
+    assert rows_of(LINES, OF_ONE) == [f"{OF_ONE} {told}"]
+    text = page(LINES, [ABOUT])
     assert "Not run, as its 3 h were over: seed 2 of car." in text and "commit abc1234" in text
 
 
 def test_another_model_has_a_column_of_its_own() -> None:
-    lines = results(least=0.5, most=0.9, true=0.9)
     gemma = [
         replace(one, model="gemma-3-270m")
-        for one in lines
+        for one in LINES
         if one.model == MODEL and one.system == "icl"
     ]
-    row = next(
-        one
-        for one in page([*lines, *gemma], [ABOUT]).splitlines()
-        if one.startswith("| AIM-TabICL | 8 | 1 |")
-    )
+    (row,) = rows_of([*LINES, *gemma], OF_ONE)
     assert row.split(" | ")[9:11] == [".60", ".50"]
 
 
@@ -155,44 +157,35 @@ def test_constant_answers_are_marked() -> None:
         replace(one, answers="a" + "1" * QUERIES)
         if one.model == MODEL and one.epsilon == 1
         else one
-        for one in results(least=0.5, most=0.9, true=0.9)
+        for one in LINES
     ]
-    rows = [one for one in page(lines, [ABOUT]).splitlines() if one.startswith("| AIM-TabICL")]
-    assert [("‡" in one) for one in rows[:3]] == [False, True, False]
+    assert [("‡" in row) for row in rows_of(lines, "| AIM-TabICL")[:3]] == [False, True, False]
 
 
-def test_the_readme_keeps_what_is_around_its_table(tmp_path: Path) -> None:
-    made = with_table(
-        f"before\n{BEGIN}\nold\n{END}\nafter\n", results(least=0.5, most=0.9, true=0.9), [ABOUT]
-    )
-    assert (
-        made.startswith(f"before\n{BEGIN}\nWith SmolLM2")
-        and made.endswith(f"{END}\nafter\n")
-        and "old" not in made
-    )
-    assert "| car, AIM-TabICL, k = 8 | 120 | .50 | .70 | " in made
+def test_the_readme_keeps_what_is_around_its_table() -> None:
+    made = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", LINES, [ABOUT])
+    assert made.startswith(f"before\n{BEGIN}\nWith SmolLM2") and made.endswith(f"{END}\nafter\n")
+    assert "| car, AIM-TabICL, k = 8 | 120 | .50 | .70 | " in made and "old" not in made
 
 
-@pytest.mark.quick("False")
-@pytest.mark.parametrize("texts", [False, True])
-def test_what_is_kept_of_a_run_gives_its_own_accuracies_back(tmp_path: Path, texts: bool) -> None:
+@pytest.mark.quick("tables")
+@pytest.mark.parametrize(
+    "dataset, methods, how",
+    [
+        ("kiosk", ["ldp_tabicl", "gdp_tabicl", "aim_tabicl"], {"draws": 2}),
+        ("postcards", ["few_shot_generation", "dp_icl"], {}),
+    ],
+    ids=["tables", "texts"],
+)
+def test_what_is_kept_of_a_run_gives_its_own_accuracies_back(
+    tmp_path: Path, dataset: str, methods: list[str], how: dict[str, int]
+) -> None:
     place = new_place(tmp_path / "place")
     install(place, shop("kiosk"), shop_rows(60))
     install_texts(place, letters("postcards"), text_lines(records(40)), text_lines(records(8)))
-    methods = (
-        ["few_shot_generation", "dp_icl"] if texts else ["ldp_tabicl", "gdp_tabicl", "aim_tabicl"]
-    )
-    changes = {
-        "methods": methods,
-        "datasets": ["postcards" if texts else "kiosk"],
-        "epsilons": ["1", "8", "inf"],
-        "shots": [2],
-        "seeds": [0, 1],
-    }
+    grid = {"epsilons": ["1", "8", "inf"], "shots": [2], "seeds": [0, 1], "model": "fake", **how}
     with place.entered():
-        run = make_plan(
-            "demo", {**changes, "model": "fake", **({} if texts else {"draws": 2})}, "r"
-        )
+        run = make_plan("demo", {"methods": methods, "datasets": [dataset], **grid}, "r")
         run_units(run, InProcess(), report_steps(run))
         with Settings.from_environment().entered():
             collect(run, MODEL, tmp_path)
@@ -203,18 +196,11 @@ def test_what_is_kept_of_a_run_gives_its_own_accuracies_back(tmp_path: Path, tex
         for one in kept
         if one.model == MODEL and one.draw == 1 and not math.isnan(one.epsilon)
     }
-    known = {
-        tuple(row[:4]): row[4]
-        for row in stored[["method", "seed", "system", "epsilon", "accuracy"]].itertuples(
-            index=False, name=None
-        )
-    }
-    assert len(measured) >= 2 * (8 if texts else 11) and all(
-        known[name] == pytest.approx(share, abs=1e-5) for name, share in measured.items()
-    )
+    known = stored.set_index(["method", "seed", "system", "epsilon"])["accuracy"]
+    assert len(measured) >= 2 * (11 if how else 8)
+    assert {name: known[name] for name in measured} == pytest.approx(measured, abs=1e-5)
     found = conditions(kept, MODEL)
-    assert {one.place.method for one in found} == set(methods) and all(
-        one.right.shape[0] == 2 for one in found
-    )
+    assert {one.place.method for one in found} == set(methods)
+    assert {one.right.shape[0] for one in found} == {2}
     assert any(not math.isnan(one.beside[BUNDLED]) for one in found)
     assert page(kept, abouts).count("\n| ") > len(found)

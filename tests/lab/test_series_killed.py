@@ -26,22 +26,19 @@ def count_anew() -> None:
 
 
 @pytest.mark.exhaustive
-def test_killed_nights_are_drawn_once_and_charged_once() -> None:
+@pytest.mark.parametrize(
+    "kills, how",
+    [
+        (8, {"seed": 1}),
+        (60, {"seed": 3, "deliveries": True}),
+        (40, {"seed": 4, "method": "gdp_tabicl"}),
+    ],
+    ids=["counts", "deliveries", "averages"],
+)
+def test_killed_nights_are_drawn_once_and_charged_once(kills: int, how: dict[str, Any]) -> None:
     """A few of the five hundred that `make bench TOPIC=series` kills."""
-    verdict = killed_nights(8, seed=1)
-    assert (verdict.second_draws, verdict.unrecovered) == (0, 0) and verdict.kills >= 8
-
-
-@pytest.mark.exhaustive
-def test_killed_nights_of_deliveries_are_drawn_once_and_charged_once() -> None:
-    verdict = killed_nights(60, seed=3, deliveries=True)
-    assert (verdict.second_draws, verdict.unrecovered) == (0, 0) and verdict.kills >= 60
-
-
-@pytest.mark.exhaustive
-def test_killed_nights_of_averages_are_drawn_once_and_charged_once() -> None:
-    verdict = killed_nights(40, seed=4, method="gdp_tabicl")
-    assert (verdict.second_draws, verdict.unrecovered) == (0, 0) and verdict.kills >= 40
+    verdict = killed_nights(kills, **how)
+    assert (verdict.second_draws, verdict.unrecovered) == (0, 0) and verdict.kills >= kills
 
 
 @pytest.mark.exhaustive

@@ -35,14 +35,8 @@ def writing(prompt: str, temperature: float, seed: int) -> str:
     """What is written after a prompt by a server that `writes`, from the first word to the end."""
     if "WORDLESS" in prompt:
         return ""
-    return (
-        f"{HashScorer().generate([prompt], Sampling(new_tokens=8, temperature=temperature, seed=seed))[0]}\nAnd "  # noqa: E501
-        f""
-        f""
-        f""
-        f""
-        f"so on."
-    )
+    sampling = Sampling(new_tokens=8, temperature=temperature, seed=seed)
+    return f"{HashScorer().generate([prompt], sampling)[0]}\nAnd so on."
 
 
 @dataclass(frozen=True)
@@ -341,10 +335,8 @@ class EndpointServer:
         seed = asked.get("seed", self.drawn + 1000)  # without one nobody can repeat what is drawn
         whole = self.habits.leads + writing(text_of(asked), asked["temperature"], seed)
         words = re.findall(r"\s*\S+", whole)
-        text, end = (
-            "".join(words[: new_tokens(asked)]),
-            "length" if len(words) > new_tokens(asked) else "stop",
-        )
+        text = "".join(words[: new_tokens(asked)])
+        end = "length" if len(words) > new_tokens(asked) else "stop"
         marks = (
             [text.find(mark) for mark in asked.get("stop", ()) if mark in text]
             if self.habits.stops

@@ -165,10 +165,8 @@ def in_float32(file: Path, target: Path) -> Path:
     fields = {name: field for name, field in reader.fields.items() if not name.startswith("GGUF.")}
     writer = GGUFWriter(target, fields.pop("general.architecture").contents())
     for name, field in fields.items():
-        kind, of = (
-            field.types[0],
-            field.types[-1] if field.types[0] == GGUFValueType.ARRAY else None,
-        )
+        kind = field.types[0]
+        of = field.types[-1] if field.types[0] == GGUFValueType.ARRAY else None
         writer.add_key_value(
             name, 0 if name == "general.file_type" else field.contents(), kind, sub_type=of
         )

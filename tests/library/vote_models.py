@@ -87,6 +87,12 @@ def made(folder: Path, home: Path, config: Callable[[int], PreTrainedConfig]) ->
     return home
 
 
+def short_model(folder: Path, home: Path) -> TransformersScorer:
+    """A model whose context is 140 tokens."""
+    config = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 140}
+    return opened(made(folder, home, lambda size: GPT2Config(vocab_size=size, **config)))
+
+
 def opened(home: Path, **options: Any) -> TransformersScorer:
     return TransformersScorer(str(home), device="cpu", **{"token_budget": 300, **options})
 

@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.contract.pipeline import Unit
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import PrivateTable
-from dpicl.methods import METHODS, Options, grid, tabular, unit_of
+from dpicl.methods import METHODS, grid, tabular
 from tests.library.examples import private_contract, random_table, small_contract
 from tests.library.kinds import LABELS, kind_contract
 from tests.library.text_contracts import as_ensemble, text_contract
+from tests.library.units import unit_for
 
 TABULAR = [name for name, method in METHODS.items() if method.data == "table"]
 every_method = pytest.mark.parametrize("name", METHODS)
 every_tabular_method = pytest.mark.parametrize("name", TABULAR)
-
-
-def unit_for(
-    name: str,
-    *,
-    epsilons: tuple[float, ...] = (1.0,),
-    shots: tuple[int, ...] = (1, 2),
-    seed: int = 0,
-    rates: tuple[Fraction, ...] = (),
-    baselines: bool = False,
-    **chosen: Any,
-) -> Unit:
-    """A unit of a method with these choices of its own."""
-    return unit_of(
-        name,
-        "shop",
-        seed,
-        epsilons,
-        shots,
-        rates,
-        baselines,
-        Options.model_validate({name: chosen}),
-    )
 
 
 def contract_for(name: str, *, private: bool = False) -> Any:
@@ -58,6 +34,12 @@ def contract_for(name: str, *, private: bool = False) -> Any:
 
         return text_contract(changed)
     return private_contract() if private else small_contract()
+
+
+def grid_for(*methods: str, dataset: str = "shop", shots: int = 1) -> dict[str, Any]:
+    """A pipeline's grid of one cell for each of these methods, answered by hashes."""
+    grid = {"epsilons": [1], "shots": [shots], "seeds": [0], "model": "fake"}
+    return {"methods": [*methods], "datasets": [dataset], **grid}
 
 
 TABLES = ("shop", *LABELS)

@@ -47,6 +47,7 @@ from tests.methods.examples import (
     every_method,
     every_table,
     every_tabular_method,
+    grid_for,
     rows_for,
     table_for,
     takes,
@@ -198,10 +199,8 @@ def test_a_release_is_read_as_it_was_published(name: str, table: str) -> None:
 
 def test_texts_are_read_as_they_were_published() -> None:
     """Of labels, texts and keywords, by methods on texts."""
-    contract, texts = (
-        contract_for(FewShotGeneration.name),
-        (Demonstration("good", "one"), Demonstration("bad", "two")),
-    )
+    contract = contract_for(FewShotGeneration.name)
+    texts = (Demonstration("good", "one"), Demonstration("bad", "two"))
     for name, drawn in (
         (FewShotGeneration.name, texts),
         (DpIcl.name, ["good", "bad"]),
@@ -224,10 +223,8 @@ def test_batches_are_worth_the_whole_table(name: str, table: str) -> None:
     contract = contract.model_copy(
         update={"privacy": contract.privacy.model_copy(update={"sampling_rate": 1})}
     )
-    unit, rows = (
-        unit_for(name, epsilons=(math.inf,), shots=contract.shots[:2]),
-        rows_for(table=table),
-    )
+    unit = unit_for(name, epsilons=(math.inf,), shots=contract.shots[:2])
+    rows = rows_for(table=table)
     whole = release(rows, contract, unit).draws
     draws: Draws = draws_for(contract, 0)
     parts = [type(rows)(rows.data.slice(start, 20)) for start in (0, 20, 40)]
@@ -258,7 +255,8 @@ def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(
     """A spying table: whenever rows are taken out of it below a function of the method, the ledger
     holds the release.
     """
-    dataset, reached = ("shop" if name in TABULAR else "letters"), Counter[int]()
+    dataset = "shop" if name in TABULAR else "letters"
+    reached = Counter[int]()
     plain = PrivateTable.__getattribute__
 
     def spying(table: PrivateTable, attribute: str) -> Any:
@@ -270,15 +268,7 @@ def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(
         return plain(table, attribute)
 
     with place.entered():
-        grid = {
-            "methods": [name],
-            "datasets": [dataset],
-            "epsilons": [1],
-            "shots": [1],
-            "seeds": [0],
-            "model": "fake",
-        }
-        run = str(make_plan("private", grid, "spied"))
+        run = str(make_plan("private", grid_for(name, dataset=dataset), "spied"))
         (key,) = read_plan(Path(run)).units
         monkeypatch.setattr(PrivateTable, "__getattribute__", spying)
         call_all(rows_ready, run, dataset)
@@ -297,15 +287,7 @@ def _reads_after_the_release(name: str, place: Place, monkeypatch: pytest.Monkey
         return plain(table, attribute)
 
     with place.entered():
-        grid = {
-            "methods": [name],
-            "datasets": ["shop"],
-            "epsilons": [1],
-            "shots": [2],
-            "seeds": [0],
-            "model": "fake",
-        }
-        run = str(make_plan("demo", grid, "spied"))
+        run = str(make_plan("demo", grid_for(name, shots=2), "spied"))
         (key,) = read_plan(Path(run)).units
         assert read_plan(Path(run)).units[key].baselines
         call_all(rows_ready, run, "shop")

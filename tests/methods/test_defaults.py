@@ -15,13 +15,14 @@ from dpicl.data.prompts import MOST_SHOTS
 from dpicl.data.reading.source import load_source
 from dpicl.data.reading.split import split_table
 from dpicl.ground.errors import PrivacyError
-from dpicl.methods import DEFAULTS, METHODS, Options, Registry, grid, tabular, unit_of
+from dpicl.methods import DEFAULTS, METHODS, Options, Registry, grid, tabular
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.base import draws_for
 from dpicl.release.names import parameters_of
 from lab import in_memory
 from tests.direct import point
 from tests.library.examples import small_contract
+from tests.library.units import unit_for
 from tests.methods.examples import TABULAR, every_tabular_method
 
 ROWS = tuple(DEFAULTS.values())
@@ -33,16 +34,7 @@ def default_unit(
 ) -> Unit:
     """As `protect` plans it."""
     choices = {**METHODS[name].default_options(contract, stated, epsilon), **stated}
-    return unit_of(
-        name,
-        contract.name,
-        0,
-        (epsilon,),
-        (shots,),
-        (),
-        False,
-        Options.model_validate({name: choices}),
-    )
+    return unit_for(name, contract.name, epsilons=(epsilon,), shots=(shots,), **choices)
 
 
 def demonstrations(name: str, contract: Contract, unit: Unit) -> dict[str, list[str]]:
@@ -113,7 +105,7 @@ def test_options_of_pipelines_stay_what_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "expected"),
+    "stated, expected",
     [
         ({}, ("agreement", "log-linear")),
         ({"columns": 2}, ("subset", "log-linear")),

@@ -25,7 +25,7 @@ from dpicl.runs.run_folder import open_unit, read_plan
 from dpicl.session import Session
 from tests.harness import Place, new_place, publish, run_here
 from tests.library.kinds import every_kind, kind_contract, kind_rows, kind_tree
-from tests.methods.examples import TABULAR, UNLABELLED
+from tests.methods.examples import TABULAR, UNLABELLED, grid_for
 
 
 @pytest.fixture
@@ -50,21 +50,13 @@ def _run(
     methods: Sequence[str] = TABULAR, pipeline: str = "demo"
 ) -> tuple[Path, str, pd.DataFrame]:
     """A run of methods, its report and its results."""
-    grid = {
-        "methods": [*methods],
-        "datasets": ["customers"],
-        "epsilons": [1],
-        "shots": [1],
-        "seeds": [0],
-        "model": "fake",
-    }
-    run = run_here("kinds", pipeline, **grid)
+    run = run_here("kinds", pipeline, **grid_for(*methods, dataset="customers"))
     return run, (run / "report.md").read_text("utf-8"), pd.read_csv(run / "results.csv")
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("kind", "question"),
+    "kind, question",
     [
         pytest.param("classes", "What is the plan?", marks=pytest.mark.exhaustive),
         ("nullable number", "What is the height?"),
@@ -112,10 +104,8 @@ def _truth(place: Place, kind: str) -> list[Any]:
 def _measured(predictions: Path, truth: list[Any], kind: str, results: pd.DataFrame) -> None:
     """What the results say of in-context answers, from the answers themselves."""
     answered = pd.read_parquet(predictions)
-    shown, said = (
-        answered[answered["cell"].str.startswith("icl,")],
-        results[results["system"] == "icl"].iloc[0],
-    )
+    shown = answered[answered["cell"].str.startswith("icl,")]
+    said = results[results["system"] == "icl"].iloc[0]
     texts, labels = list(shown["answer"]), kind_contract(kind).target.answers
     assert (shown["truth"] == shown["answer"]).mean() == pytest.approx(said["accuracy"])
     assert (
@@ -147,11 +137,10 @@ def _measured(predictions: Path, truth: list[Any], kind: str, results: pd.DataFr
 def test_without_a_label_nothing_is_asked_and_the_report_says_why(place: Place) -> None:
     _install(place, "none")
     run, report, results = _run(UNLABELLED)
+    assert not len(results)
     assert (
-        not len(results)
-        and "Nothing was measured on customers: no label is declared, so that there is nothing to "
-        "predict."
-        in report
+        "Nothing was measured on customers: no label is declared, so that there is nothing to "
+        "predict." in report
     )
     assert "every held-out row is sent to the model" not in report
     for key in read_plan(run).units:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.harness import Place, install, new_place, shop, shop_rows
 from tests.library.examples import ROOT
+from tests.methods.examples import grid_for
 from tests.tasks.in_batches import install_folder
 
 PACKAGE = ROOT / "tests" / "packages" / "noisy_label"
@@ -93,23 +94,9 @@ def test_protect_releases_once_and_charges_once(place: Place, installed: str) ->
 def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(
     place: Place, installed: str
 ) -> None:
-    options = (
-        "--methods",
-        NAME,
-        "--datasets",
-        "shop",
-        "--epsilons",
-        "1",
-        "--shots",
-        "1,2",
-        "--seeds",
-        "0",
-        "--model",
-        "fake",
-    )
-    done = place.dpicl(
-        "run", "private", *options, "--run-id", "mine", PYTHONPATH=installed, timeout=300
-    )
+    options = f"--methods {NAME} --datasets shop --epsilons 1 --shots 1,2 --seeds 0 --model fake"
+    words = f"run private {options} --run-id mine".split()
+    done = place.dpicl(*words, PYTHONPATH=installed, timeout=300)
     assert done.returncode == 0, done.stderr
     run, spent = place.run("mine"), _spent(place, installed)
     unit = run / "units" / f"{NAME}__shop__seed0"
@@ -127,43 +114,16 @@ def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(
 
 @pytest.mark.exhaustive
 def test_what_it_must_not_do_is_refused(place: Place, installed: str) -> None:
-    infinite = place.dpicl(
-        "protect",
-        "shop",
-        "--method",
-        NAME,
-        "--epsilon",
-        "inf",
-        "--shots",
-        "1",
-        "--out",
-        "no",
-        PYTHONPATH=installed,
-    )
-    assert infinite.returncode == 2 and "epsilon=inf releases rows without noise" in infinite.stderr
-    dear = place.dpicl(
-        "protect",
-        "shop",
-        "--method",
-        NAME,
-        "--epsilon",
-        "900",
-        "--shots",
-        "1",
-        "--out",
-        "no",
-        PYTHONPATH=installed,
-    )
-    assert dear.returncode == 2 and "of cap 1000" in dear.stderr
-    assert not (place.root / "no").exists()
-    unknown = place.dpicl(
-        "protect", "shop", "--method", NAME, "--epsilon", "1", "--shots", "1", "--out", "no"
-    )
-    assert (
-        unknown.returncode == 2
-        and "expected one of" in unknown.stderr
-        and NAME not in unknown.stderr.partition("expected")[2]
-    )
+    def refused(epsilon: str, **where: str) -> str:
+        options = f"protect shop --method {NAME} --epsilon {epsilon} --shots 1 --out no"
+        done = place.dpicl(*options.split(), **where)
+        assert done.returncode == 2 and not (place.root / "no").exists()
+        return str(done.stderr)
+
+    assert "epsilon=inf releases rows without noise" in refused("inf", PYTHONPATH=installed)
+    assert "of cap 1000" in refused("900", PYTHONPATH=installed)
+    unknown = refused("1")
+    assert "expected one of" in unknown and NAME not in unknown.partition("expected")[2]
 
 
 @pytest.mark.exhaustive
@@ -172,21 +132,13 @@ def test_a_table_in_batches_is_read_whole_where_it_counts_none(
 ) -> None:
     place = new_place(tmp_path / "place")
     install_folder(place, private=True)
-    grid = {
-        "methods": [NAME],
-        "datasets": ["shop"],
-        "epsilons": [1],
-        "shots": [1],
-        "seeds": [0],
-        "model": "fake",
-    }
     program = (
         "from dpicl.runs.execute import InProcess, run_units\n"
         "from dpicl.runs.plan import make_plan\n"
         "from dpicl.home.settings import Settings\n"
         "from tests.tasks.in_batches import small_batches\n"
         f"small_batches()\nwith Settings.from_environment().entered():\n"
-        f"    run_units(make_plan('private', {grid!r}, 'batches'), InProcess())"
+        f"    run_units(make_plan('private', {grid_for(NAME)!r}, 'batches'), InProcess())"
     )
     done = _python(installed, place, program)
     assert done.returncode == 0, done.stderr

@@ -54,7 +54,7 @@ def test_so_many_are_asked_and_the_report_says_so(here: Place, pipeline: str) ->
 
 
 @pytest.mark.quick("3-1")
-@pytest.mark.parametrize(("queries", "before"), [(3, 1), (4, 0), (None, 0)])
+@pytest.mark.parametrize("queries, before", [(3, 1), (4, 0), (None, 0)])
 def test_a_quote_tells_answers_to_fewer_queries_from_those_that_were_charged(
     here: Place, queries: int | None, before: int
 ) -> None:

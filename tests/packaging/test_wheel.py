@@ -171,11 +171,9 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
         )
         == 3
     ), done.stderr
-    assert (
-        "table-3" in done.stdout
-        and "heart disease" in done.stdout
-        and "chain intact" in done.stdout
-    )
+    assert "table-3" in done.stdout
+    assert "heart disease" in done.stdout
+    assert "chain intact" in done.stdout
     assert len((tmp_path / "elsewhere" / "demos.jsonl").read_text().splitlines()) == 2
     assert {"own.yaml"} == {
         path.name for path in (tmp_path / "elsewhere" / "data_contracts").iterdir()

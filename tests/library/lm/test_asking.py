@@ -72,7 +72,7 @@ def test_the_questions_favour_no_label_and_have_both_kinds_of_prompts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chat", "completed", "decided"),
+    "chat, completed, decided",
     [
         (-0.5, -1.0, AskedBy("chat", -0.5, -1.0, 24)),
         (-1.0, -1.0, AskedBy("chat", -1.0, -1.0, 24)),
@@ -117,10 +117,8 @@ def test_both_ways_are_one_loaded_model_and_answer_as_each_alone(tmp_path: Path)
         for api in ("auto", "completions", "chat")
     }
     try:
-        assert (
-            opened["auto"] is opened["completions"]
-            and opened["auto"]._model is opened["chat"]._model
-        )  # type: ignore[attr-defined]
+        assert opened["auto"] is opened["completions"]
+        assert opened["auto"]._model is opened["chat"]._model  # type: ignore[attr-defined]
         assert (opened["auto"].description.mode, opened["chat"].description.mode) == (
             "",
             "chat template",
@@ -133,7 +131,7 @@ def test_both_ways_are_one_loaded_model_and_answer_as_each_alone(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    "files, found",
     [
         ({}, ""),
         ({"tokenizer_config.json": "{}"}, ""),

@@ -5,7 +5,6 @@ gives.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from tests.library.endpoint_server import (
     EndpointServer,
     Habits,
     Hashes,
+    Json,
     Pairs,
     beginnings,
     serving,
@@ -60,13 +60,16 @@ class Warm(Hashes):
         return [(token, (value or 0.0) / 2) for token, value in super().next(text, blank)]
 
 
+def spec_of(server: EndpointServer, **more: object) -> ModelSpec:
+    """The entry of a running server."""
+    return ModelSpec.model_validate(
+        {"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}
+    )
+
+
 def opened(server: EndpointServer, **more: object) -> EndpointScorer:
     """A scorer for a running server."""
-    return EndpointScorer(
-        ModelSpec.model_validate(
-            {"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}
-        )
-    )
+    return EndpointScorer(spec_of(server, **more))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_a_label_of_one_token_gets_exactly_its_log_probability(habits: Habits) -
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text, said",
     [
         ("1.5 kg", "1.5"),
         ("1", "1"),
@@ -101,7 +104,7 @@ def test_of_labels_that_begin_alike_the_longest_was_said(text: str, said: str | 
     assert said is None or labels[int(np.argmax(answer.scores))] == f" {said}"
 
 
-@pytest.mark.parametrize("status", [400, 404, 405, 500, 501])
+@pytest.mark.parametrize("status", [404, 500])
 def test_a_server_without_a_list_of_models_is_asked_all_the_same(status: int) -> None:
     with serving(Habits(lists=status)) as server:
         assert opened(server).description.mode == "completions top-20 logprobs, else echo"
@@ -113,17 +116,13 @@ def test_labels_that_begin_alike_are_summed_over_all_their_tokens_and_others_sco
     with serving(Habits()) as server:
         scorer, prompt = opened(server), PROMPTS[0]
         alike, apart = (
-            scorer.score([prompt], [" Yes it is", " Yes so"])[0],
-            scorer.score([prompt], [" Yes it is", " No"])[0],
+            scorer.score([prompt], [" Yes it is", other])[0].tolist()
+            for other in (" Yes so", " No")
         )
-    whole = [
-        truth(prompt, " Yes") + truth(prompt + " Yes", " it") + truth(prompt + " Yes it", " is"),
-        truth(prompt, " Yes") + truth(prompt + " Yes", " so"),
-    ]
-    assert alike.tolist() == pytest.approx(whole) and apart.tolist() == [
-        truth(prompt, " Yes"),
-        truth(prompt, " No"),
-    ]
+    yes, no = (truth(prompt, label) for label in (" Yes", " No"))
+    it_is = truth(prompt + " Yes", " it") + truth(prompt + " Yes it", " is")
+    assert alike == pytest.approx([yes + it_is, yes + truth(prompt + " Yes", " so")])
+    assert apart == [yes, no]
 
 
 def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginnings_are_read_once() -> (  # noqa: E501
@@ -149,10 +148,7 @@ def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginn
             {beginning for prompt in prompts for beginning in beginnings(prompt)[:-1]}
         ) + len(prompts)
         # 4: how the labels are cut
-        assert (asked - 4, server.prefilled / least) == (
-            len(prompts),
-            pytest.approx(1, abs=0.05),
-        )
+        assert (asked - 4, server.prefilled / least) == (len(prompts), pytest.approx(1, abs=0.05))
         assert np.array_equal(
             scores, [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts]
         )
@@ -219,7 +215,7 @@ def test_a_label_that_is_not_listed_gets_no_more_than_any_listed_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "least"), [([-3.0, -4.0], -4.0), ([math.log(0.9), math.log(0.08)], math.log(0.02))]
+    "listed, least", [([-3.0, -4.0], -4.0), ([math.log(0.9), math.log(0.08)], math.log(0.02))]
 )
 def test_what_is_not_listed_has_what_the_list_leaves_and_no_more_than_its_last(
     listed: list[float], least: float
@@ -268,7 +264,7 @@ def test_text_is_parsed_only_where_the_entry_allows_it() -> None:
 
 @pytest.mark.quick("**No.**-0")
 @pytest.mark.parametrize(
-    ("text", "label"),
+    "text, label",
     [
         ("**No.**", 0),
         (" yes", 1),
@@ -291,7 +287,7 @@ def test_an_answer_is_the_label_that_the_text_starts_with(text: str, label: int 
 
 
 @pytest.mark.parametrize(
-    ("api", "counts"),
+    "api, counts",
     [
         ("completions", {"filtered": 1, "rejected": 1, "scored": 5}),
         ("chat", {"filtered": 1, "rejected": 1, "refused": 1, "scored": 4}),
@@ -332,53 +328,32 @@ def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered(word
         opening = len(server.requests)
         scores, sent = scorer.score(prompts, BLANKED), len(server.requests) - opening
         tally = scorer.tally(prompts, BLANKED)
-    assert (
-        np.array_equal(scores[120:], HashScorer().score(PROMPTS, BLANKED))
-        and (scores[:120] == -math.log(2)).all()
-    )
+    assert np.array_equal(scores[120:], HashScorer().score(PROMPTS, BLANKED))
+    assert (scores[:120] == -math.log(2)).all()
     assert (tally[word.lower()], tally["scored"]) == (120, 4) and sent < 120 + 20
+
+
+def listed(no: float, yes: float) -> Json:
+    """One token, with what else might have stood there."""
+    return {"tokens": [" No"], "token_logprobs": [no], "top_logprobs": [{" No": no, " Yes": yes}]}
 
 
 @pytest.mark.parametrize(
     "spoilt",
     [
-        {
-            "logprobs": {
-                "tokens": [" No"],
-                "token_logprobs": [900.0],
-                "top_logprobs": [{" No": 900.0, " Yes": -1.0}],
-            }
-        },
-        {
-            "logprobs": {
-                "tokens": [" No"],
-                "token_logprobs": [-1.0],
-                "top_logprobs": [{" No": -1.0, " Yes": 900.0}],
-            }
-        },
+        {"logprobs": listed(900.0, -1.0)},
+        {"logprobs": listed(-1.0, 900.0)},
         {"usage": {"prompt_tokens": -5}},
         {"usage": {"prompt_tokens": 10**4000}},
         {"usage": {"completion_tokens": 1e300}},
     ],
 )
-def test_numbers_that_cannot_be_are_no_answer(spoilt: dict[str, Any]) -> None:
-    fine = {
-        "tokens": [" No"],
-        "token_logprobs": [1e-6],
-        "top_logprobs": [{" No": 1e-6, " Yes": -1.0}],
-    }
-    content = {
-        "choices": [
-            {"text": " No", "finish_reason": "length", "logprobs": spoilt.get("logprobs", fine)}
-        ],
-        "usage": spoilt.get("usage"),
-    }
+def test_numbers_that_cannot_be_are_no_answer(spoilt: Json) -> None:
+    fine = {"text": " No", "finish_reason": "length", "logprobs": listed(1e-6, -1.0)}
+    wrong = fine | {"logprobs": spoilt.get("logprobs", fine["logprobs"])}
     with pytest.raises(GarbledError):
-        read_reply(content)
-    assert read_reply({"choices": [{"text": " No", "logprobs": fine}]}).top == (
-        (" No", 0.0),
-        (" Yes", -1.0),
-    )
+        read_reply({"choices": [wrong], "usage": spoilt.get("usage")})
+    assert read_reply({"choices": [fine]}).top == ((" No", 0.0), (" Yes", -1.0))
 
 
 @pytest.mark.parametrize("stated", [True, False])
@@ -423,10 +398,10 @@ def test_what_was_spent_is_told_once_and_priced() -> None:
         scorer.score(PROMPTS, BLANKED)
         first, second = scorer.tally(PROMPTS, BLANKED), scorer.tally(PROMPTS, BLANKED)
         assert first["calls"] == len(server.requests) + 1  # and the list of models
-    assert (
-        first["cost"] == pytest.approx((first["prompt_tokens"] + first["completion_tokens"]) * 2e-6)
-        and first["prompt_tokens"] > 0
+    assert first["cost"] == pytest.approx(
+        (first["prompt_tokens"] + first["completion_tokens"]) * 2e-6
     )
+    assert first["prompt_tokens"] > 0
     assert (second["scored"], second["calls"], second["cost"]) == (4, 0, 0)
 
 

@@ -51,7 +51,7 @@ def test_it_stays_between_one_and_the_most(events: list[str], most: int, start: 
         assert 1 <= limiter.limit <= most
 
 
-@pytest.mark.parametrize(("alive", "down"), [(False, True), (True, False)])
+@pytest.mark.parametrize("alive, down", [(False, True), (True, False)])
 def test_a_server_is_down_after_rounds_of_failures_of_all_calls_under_way(
     alive: bool, down: bool
 ) -> None:

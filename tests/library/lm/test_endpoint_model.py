@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpicl.models.endpoint.scorer import EndpointScorer
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.requests import CONTINUATIONS
-from dpicl.models.spec import ModelSpec
 from tests.library.endpoint_server import Habits, serving
+from tests.library.lm.test_endpoint import opened
 from tests.library.served_model import Local
 
 LESSON = "Answer: Yes\nAnswer: No\nAnswer: Yes"
@@ -31,11 +30,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_echoing_server_scores_as_the_same_model_does_in_this_process(tiny: Path) -> None:
     with serving(Habits(), speaker=Local(tiny)) as server:
-        scorer = EndpointScorer(ModelSpec(name="far", kind="endpoint", id="m", url=server.url))
+        scorer = opened(server)
         assert scorer.description.mode == "completions echo"  # untaught it lists no label
         for labels in (CONTINUATIONS, (" Maybe so, or not", " Yes")):
-            far, near = (
-                scorer.score(PROMPTS, labels),
-                TransformersScorer(str(tiny), device="cpu").score(PROMPTS, labels),
-            )
+            far = scorer.score(PROMPTS, labels)
+            near = TransformersScorer(str(tiny), device="cpu").score(PROMPTS, labels)
             assert np.abs(far - near).max() < 1e-4 < near.std()

@@ -18,9 +18,9 @@ from dpicl.models.endpoint.scorer import EndpointScorer
 from dpicl.models.endpoint.ways import MOST_STOPS, read_text
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.requests import Sampling, Tallying, before_stop
-from dpicl.models.spec import ModelSpec
 from dpicl.report.sentences import ANSWERS, answers
 from tests.library.endpoint_server import EndpointServer, Habits, serving, text_of, writing
+from tests.library.lm.test_endpoint import spec_of
 
 BLANKED = [" No", " Yes"]
 PROMPTS = [f"Row {number}. Who directed it? Answer:" for number in (3, 1, 2, 1)]
@@ -36,10 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(server: EndpointServer, **more: object) -> EndpointScorer:
     """A model of a running server, opened for texts."""
-    spec = ModelSpec.model_validate(
-        {"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}
-    )
-    return EndpointScorer(spec, wanted="text")
+    return EndpointScorer(spec_of(server, **more), wanted="text")
 
 
 def said(prompt: str, place: int | None = None, *, temperature: float = 0.0, seed: int = 0) -> str:
@@ -47,7 +44,7 @@ def said(prompt: str, place: int | None = None, *, temperature: float = 0.0, see
     return writing(prompt, temperature, seed + (place or 0)).partition("\n")[0]
 
 
-@pytest.mark.parametrize(("api", "lead"), [("completions", " "), ("chat", "")])
+@pytest.mark.parametrize("api, lead", [("completions", " "), ("chat", "")])
 def test_a_text_is_what_the_server_writes_up_to_the_stop(api: str, lead: str) -> None:
     with serving(Habits(writes=True)) as server:
         writer = opened(server, api=api)
@@ -66,12 +63,12 @@ def test_a_text_is_what_the_server_writes_up_to_the_stop(api: str, lead: str) ->
     )
 
 
-def test_completions_come_first_because_they_go_on_as_a_local_model_does() -> None:
-    with serving(Habits(writes=True)) as both, serving(Habits(writes=True, apis=("chat",))) as chat:
-        assert [opened(server).description.mode for server in (both, chat)] == [
-            "completions text",
-            "chat text",
-        ]
+@pytest.mark.parametrize("apis", [("completions", "chat"), ("chat",)])
+def test_completions_come_first_because_they_go_on_as_a_local_model_does(
+    apis: tuple[str, ...],
+) -> None:
+    with serving(Habits(writes=True, apis=apis)) as server:
+        assert opened(server).description.mode == f"{apis[0]} text"
 
 
 def test_texts_need_no_log_probabilities_and_scores_still_do() -> None:
@@ -85,8 +82,7 @@ def test_texts_need_no_log_probabilities_and_scores_still_do() -> None:
 
 def test_what_was_opened_for_scores_writes_the_same_texts() -> None:
     with serving(Habits(writes=True)) as server:
-        spec = ModelSpec(name="far", kind="endpoint", id="m", url=server.url)
-        scorer, writer = EndpointScorer(spec), EndpointScorer(spec, wanted="text")
+        scorer, writer = EndpointScorer(spec_of(server)), opened(server)
         assert scorer.description.mode == "completions top-20 logprobs, else echo"
         assert scorer.generate(PROMPTS, Sampling(**LINE)) == writer.generate(
             PROMPTS, Sampling(**LINE)
@@ -161,7 +157,7 @@ def test_blanks_before_a_chat_s_answer_are_not_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "counts"),
+    "api, counts",
     [
         ("completions", {"filtered": 2, "rejected": 1, "empty": 1, "generated": 5}),
         ("chat", {"filtered": 2, "rejected": 1, "refused": 1, "empty": 1, "generated": 4}),
@@ -177,44 +173,34 @@ def test_what_a_server_will_not_write_is_an_empty_text_at_the_first_try_and_coun
         writer = opened(server, api=api)
         assert isinstance(writer, Tallying)
         before, _ = len(server.requests), writer.tally([], ())
-        texts, tally = (
-            writer.generate([*special, *PROMPTS], Sampling(**LINE)),
-            writer.tally([*special, *PROMPTS], ()),
-        )
+        texts = writer.generate([*special, *PROMPTS], Sampling(**LINE))
+        tally = writer.tally([*special, *PROMPTS], ())
         assert len(server.requests) - before == len(set(special + PROMPTS))
     assert {name: tally[name] for name in ANSWERS if name in tally} == counts and tally[
         "repeated_calls"
     ] == 0
-    assert (
-        texts[:4] == [""] * 4
-        and texts[5:] == [said(prompt) for prompt in PROMPTS]
-        and (texts[4] == "") == (api == "chat")
-    )
+    assert texts[:4] == [""] * 4
+    assert texts[5:] == [said(prompt) for prompt in PROMPTS]
+    assert (texts[4] == "") == (api == "chat")
 
 
 def test_a_report_has_words_for_every_way_to_an_answer() -> None:
     assert set(ANSWERS) == set(get_args(Outcome))
     shown = answers({"generated": 980, "empty": 3, "filtered": 17, "calls": 1000})
-    assert (
-        "980 as the text that the model wrote, 3 empty because" in shown
-        and "17 fixed because of a content filter" in shown
-    )
+    assert "980 as the text that the model wrote, 3 empty because" in shown
+    assert "17 fixed because of a content filter" in shown
 
 
 def test_a_text_is_asked_for_once_in_a_process_and_anew_where_it_is_another() -> None:
     with serving(Habits(writes=True)) as server:
         writer = opened(server)
         first, asked = writer.generate(PROMPTS, Sampling(**LINE)), len(server.requests)
-        assert (
-            writer.generate(PROMPTS[::-1], Sampling(**LINE, seed=8)) == first[::-1]
-            and len(server.requests) == asked
-        )
+        assert writer.generate(PROMPTS[::-1], Sampling(**LINE, seed=8)) == first[::-1]
+        assert len(server.requests) == asked
         whole = writer.generate(PROMPTS, Sampling(new_tokens=16))
         assert whole[0] == f" {said(PROMPTS[0])}\nAnd so on." and len(server.requests) == asked + 3
-        assert (
-            writer.generate(PROMPTS, Sampling(new_tokens=1)) == first
-            and len(server.requests) == asked + 6
-        )
+        assert writer.generate(PROMPTS, Sampling(new_tokens=1)) == first
+        assert len(server.requests) == asked + 6
         assert writer.generate([], Sampling(**LINE)) == [] and len(server.requests) == asked + 6
 
 
@@ -268,9 +254,9 @@ def test_what_stands_before_a_stop_holds_none_and_is_followed_by_one(
 def test_a_fake_text_is_the_same_on_every_machine_and_a_sample_differs_by_place() -> None:
     assert HashScorer().generate(["Is it?"], Sampling(new_tokens=8)) == ["otshrvhz"]
     drawn = HashScorer().generate(["Is it?"] * 50, Sampling(new_tokens=8, temperature=1.0, seed=1))
+    assert len(set(drawn)) == 50
     assert (
-        len(set(drawn)) == 50
-        and HashScorer().generate(["Is it?"] * 49, Sampling(new_tokens=8, temperature=1.0, seed=2))
+        HashScorer().generate(["Is it?"] * 49, Sampling(new_tokens=8, temperature=1.0, seed=2))
         == drawn[1:]
     )
     assert HashScorer().generate(["Is it?"], Sampling(new_tokens=8, stop=["x"])) == [

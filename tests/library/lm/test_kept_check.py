@@ -23,10 +23,8 @@ from dpicl.models.requests import Sampling
 from tests.library.lm.gguf_models import TEXTS
 
 torch.set_num_threads(1)  # small batches on a busy machine
-CHECKED, WRITES = (
-    "checking on public text how it may be read",
-    "checking on public text how it writes",
-)
+CHECKED = "checking on public text how it may be read"
+WRITES = "checking on public text how it writes"
 
 
 @pytest.fixture
@@ -70,20 +68,13 @@ def test_a_second_opening_reads_as_the_first_and_checks_nothing(
     texts = first.generate(TEXTS[:1], Sampling(new_tokens=4))
     assert was_checked and WRITES in caplog.text
     second, is_checked = opened(folder, caplog)
-    assert (
-        not is_checked
-        and second.generate(TEXTS[:1], Sampling(new_tokens=4)) == texts
-        and WRITES not in caplog.text
-    )
-    assert (second.mode, second.shares, second.writing) == (
-        first.mode,
-        first.shares,
-        first.writing,
-    ) and second.shares
-    assert (
-        second._pass is not None
-        and second._model.config._attn_implementation == first._model.config._attn_implementation
-    )
+    assert not is_checked
+    assert second.generate(TEXTS[:1], Sampling(new_tokens=4)) == texts
+    assert WRITES not in caplog.text
+    assert (second.mode, second.shares, second.writing) == (first.mode, first.shares, first.writing)
+    assert second.shares
+    assert second._pass is not None
+    assert second._model.config._attn_implementation == first._model.config._attn_implementation
     assert np.array_equal(first.score(TEXTS, (" Yes", " No")), second.score(TEXTS, (" Yes", " No")))
 
 
@@ -133,11 +124,9 @@ def test_what_is_not_whole_is_not_believed(
     (kept,) = cache.glob("checks/*.json")
     kept.write_text(content)
     again, was_checked = opened(folder, caplog)
-    assert (
-        was_checked
-        and again.mode == first.mode
-        and json.loads(kept.read_text())["reading"]["shares"]
-    )
+    assert was_checked
+    assert again.mode == first.mode
+    assert json.loads(kept.read_text())["reading"]["shares"]
 
 
 def test_where_nothing_can_be_kept_it_is_checked_each_time(

@@ -14,15 +14,12 @@ tokens_strategy = st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
 
 
 @given(lengths_strategy, budgets)
-def test_every_item_is_in_exactly_one_batch(lengths: list[int], budget: int) -> None:
-    assert sorted(index for batch in plan_batches(lengths, budget) for index in batch) == list(
-        range(len(lengths))
-    )
-
-
-@given(lengths_strategy, budgets)
-def test_no_batch_exceeds_the_budget_unless_one_item_does(lengths: list[int], budget: int) -> None:
-    for batch in plan_batches(lengths, budget):
+def test_every_item_is_in_one_batch_and_none_exceeds_the_budget_unless_one_item_does(
+    lengths: list[int], budget: int
+) -> None:
+    batches = plan_batches(lengths, budget)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
         assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,12 +33,14 @@ def scorer(folder: Path) -> TransformersScorer:
     return TransformersScorer(str(folder), device="cpu", token_budget=400)
 
 
-def greedy(folder: Path, prompt: str, new_tokens: int) -> str:
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> tuple[Any, Any]:
+    return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+
+
+def greedy(plain: tuple[Any, Any], prompt: str, new_tokens: int) -> str:
     """One plain forward pass for every token."""
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForCausalLM.from_pretrained(folder),
-    )
+    tokenizer, model = plain
     ids = tokenizer(prompt).input_ids
     start = len(ids)
     for _ in range(new_tokens):
@@ -50,10 +52,10 @@ def greedy(folder: Path, prompt: str, new_tokens: int) -> str:
 
 
 def test_greedy_text_is_the_likeliest_token_again_and_again(
-    scorer: TransformersScorer, folder: Path
+    scorer: TransformersScorer, plain: tuple[Any, Any]
 ) -> None:
     assert scorer.generate(PROMPTS[:3], Sampling(new_tokens=6)) == [
-        greedy(folder, prompt, 6) for prompt in PROMPTS[:3]
+        greedy(plain, prompt, 6) for prompt in PROMPTS[:3]
     ]
 
 
@@ -68,33 +70,27 @@ def test_a_text_ends_before_its_first_stop_string(scorer: TransformersScorer) ->
 def test_samples_depend_on_the_seed_and_on_no_batch(
     scorer: TransformersScorer, folder: Path
 ) -> None:
-    drawn = scorer.generate(PROMPTS, Sampling(new_tokens=5, temperature=1.0, seed=3))
     single = TransformersScorer(str(folder), device="cpu", token_budget=1)
-    assert single.generate(PROMPTS, Sampling(new_tokens=5, temperature=1.0, seed=3)) == drawn
-    assert scorer.generate(PROMPTS, Sampling(new_tokens=5, temperature=1.0, seed=4)) != drawn
+    drawn, alone, other = (
+        one.generate(PROMPTS, Sampling(new_tokens=5, temperature=1.0, seed=seed))
+        for one, seed in ((scorer, 3), (single, 3), (scorer, 4))
+    )
+    assert drawn == alone != other
 
 
-def test_samples_follow_the_softmax(scorer: TransformersScorer, folder: Path) -> None:
+def test_samples_follow_the_softmax(scorer: TransformersScorer, plain: tuple[Any, Any]) -> None:
     """The first token of many samples of one prompt, at a low temperature, where few tokens have
     all the weight.
     """
     temperature, count = 0.05, 400
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForCausalLM.from_pretrained(folder),
-    )
+    tokenizer, model = plain
     with torch.inference_mode():
         logits = model(torch.tensor([tokenizer(PROMPTS[0]).input_ids])).logits[0, -1]
     weights = (logits.double() / temperature).softmax(0).numpy()
     likeliest = int(weights.argmax())
-    text = tokenizer.decode([likeliest])
-    seen = (
-        Counter(
-            scorer.generate(PROMPTS[:1] * count, Sampling(new_tokens=1, temperature=temperature))
-        )[text]
-        / count
-    )
-    assert abs(seen - weights[likeliest]) < 5 * np.sqrt(0.25 / count)
+    sampling = Sampling(new_tokens=1, temperature=temperature)
+    seen = scorer.generate(PROMPTS[:1] * count, sampling).count(tokenizer.decode([likeliest]))
+    assert abs(seen / count - weights[likeliest]) < 5 * np.sqrt(0.25 / count)
 
 
 def test_prompt_and_text_must_fit_the_context_together(scorer: TransformersScorer) -> None:

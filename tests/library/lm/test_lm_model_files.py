@@ -67,17 +67,11 @@ def test_a_hub_model_is_fetched_once_and_its_revision_is_the_commit(served: list
     ]
     fetched = len(served)
     assert find_model_files("org/model", COMMIT) == (snapshot, COMMIT)
-    assert len(served) == fetched
-
-
-def test_pickled_weights_are_never_fetched(served: list[str]) -> None:
-    find_model_files("org/model", None)
-    assert "model.safetensors" in served
-    assert "pytorch_model.bin" not in served
+    assert len(served) == fetched and "pytorch_model.bin" not in served, "pickled weights never are"
 
 
 @pytest.mark.parametrize(
-    ("name", "revision", "advice"),
+    "name, revision, advice",
     [
         (
             "org/gated",

@@ -32,8 +32,10 @@ def test_private_texts_are_read_by_trusted_models_only(tmp_path: Path) -> None:
             open_generator(spec, models_folder=tmp_path, corpus=[])
 
 
-def test_a_registry_name_wins() -> None:
-    assert resolve_model("llama-2-13b", REGISTRY) is REGISTRY["llama-2-13b"]
+@pytest.mark.parametrize("name", ["llama-2-13b", "smollm2", "http://127.0.0.1:8000/v1#m"])
+def test_a_registry_name_wins(name: str) -> None:
+    own = REGISTRY["llama-2-13b"]
+    assert resolve_model(name, {name: own}) is own
 
 
 def test_a_folder_is_a_model_and_its_path_is_not_its_name(tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_a_folder_is_a_model_and_its_path_is_not_its_name(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "hub_id", "revision"),
+    "name, hub_id, revision",
     [
         ("org/model-7b", "org/model-7b", None),
         ("org/model-7b@v1.0", "org/model-7b", "v1.0"),
@@ -77,7 +79,7 @@ def test_an_unknown_name_lists_the_registry(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "stays"), [("gpt", True), ("no/such/folder", False), ("http://127.0.0.1:1/v1#", True)]
+    "name, stays", [("gpt", True), ("no/such/folder", False), ("http://127.0.0.1:1/v1#", True)]
 )
 def test_only_a_name_that_no_mount_brings_back_is_refused_for_good(name: str, stays: bool) -> None:
     with pytest.raises(ModelError) as error:
@@ -93,6 +95,9 @@ def test_only_a_name_that_no_mount_brings_back_is_refused_for_good(name: str, st
         {"kind": "tiny", "dtype": "int8"},
         {"kind": "fake", "device": "tpu"},
         {"kind": "fake", "x": 1},
+        {"kind": "fake", "rows": 5},
+        {"kind": "tabular"},
+        {"kind": "tabular", "id": "a", "trust": "remote"},
     ],
 )
 def test_a_spec_that_makes_no_sense_is_refused(wrong: dict[str, str]) -> None:

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from hypothesis import strategies as st
 
 from dpicl.models.kinds.fake import HashScorer
-from dpicl.models.requests import prompt_digest
-
-ANSWERS = (" No", " Yes")
-prompts_strategy = st.lists(st.text(max_size=20), max_size=8)
 
 
 def test_a_fake_score_is_the_same_on_every_machine() -> None:
     assert HashScorer().score(["Is it?"], [" Yes"])[0, 0] == pytest.approx(
         -0.3329232329260936, abs=1e-15
     )
-
-
-def test_equal_prompts_have_one_digest() -> None:
-    assert prompt_digest("a") == prompt_digest("a") != prompt_digest("b")
-    assert len(prompt_digest("a")) == 32
-
-
-def test_importing_the_layer_loads_neither_torch_nor_transformers() -> None:
-    code = (
-        "import sys, dpicl.models; sys.exit(bool({'torch', 'transformers', 'huggingface_hub'} & "
-        "set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

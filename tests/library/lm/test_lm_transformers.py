@@ -55,30 +55,31 @@ def load(folder: Path) -> tuple[Any, Any]:
     return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
 
 
-def oracle(folder: Path, prompt: str, answer: str) -> float:
-    """The log-probability of `answer`, one plain unpadded forward pass for each of its tokens."""
+def oracle(folder: Path, prompts: list[str], answers: list[str]) -> list[list[float]]:
+    """The log-probability of every answer, one plain unpadded forward pass for each of its
+    tokens.
+    """
     tokenizer, model = load(folder)
-    ids = tokenizer(prompt + answer).input_ids
-    total = 0.0
-    for end in range(len(tokenizer(prompt).input_ids), len(ids)):
-        with torch.no_grad():
-            total += float(model(torch.tensor([ids[:end]])).logits[0, -1].log_softmax(-1)[ids[end]])
-    return total
+
+    def of(prompt: str, answer: str) -> float:
+        ids, total = tokenizer(prompt + answer).input_ids, 0.0
+        for end in range(len(tokenizer(prompt).input_ids), len(ids)):
+            with torch.no_grad():
+                told = model(torch.tensor([ids[:end]])).logits[0, -1].log_softmax(-1)
+            total += float(told[ids[end]])
+        return total
+
+    return [[of(prompt, answer) for answer in answers] for prompt in prompts]
 
 
-def test_scores_equal_plain_forward_passes(scorer: TransformersScorer, folder: Path) -> None:
-    scores = scorer.score(PROMPTS[:4], ANSWERS)
-    expected = [[oracle(folder, prompt, answer) for answer in ANSWERS] for prompt in PROMPTS[:4]]
-    assert np.abs(scores - expected).max() < 1e-5
-
-
-def test_answers_of_many_tokens_are_summed_over_their_tokens(
-    scorer: TransformersScorer, folder: Path
+@pytest.mark.parametrize(
+    "answers", [ANSWERS, [" a wizard, Harry", " Yes", " a wizards", " person earn"]]
+)
+def test_scores_equal_plain_forward_passes_summed_over_an_answer_s_tokens(
+    scorer: TransformersScorer, folder: Path, answers: list[str]
 ) -> None:
-    answers = [" a wizard, Harry", " Yes", " a wizards", " person earn"]
-    scores = scorer.score(PROMPTS[:3], answers)
-    expected = [[oracle(folder, prompt, answer) for answer in answers] for prompt in PROMPTS[:3]]
-    assert np.abs(scores - expected).max() < 2e-5
+    scores = scorer.score(PROMPTS[:4], answers)
+    assert np.abs(scores - oracle(folder, PROMPTS[:4], answers)).max() < 1e-5 * len(answers) / 2
 
 
 def test_blanks_at_the_end_of_a_prompt_belong_to_the_answer(scorer: TransformersScorer) -> None:
@@ -108,9 +109,7 @@ def test_repeated_prompts_are_read_once(folder: Path) -> None:
 def test_progress_counts_the_prompts_that_are_finished(scorer: TransformersScorer) -> None:
     seen: list[int] = []
     scorer.score([*PROMPTS, PROMPTS[0]], [" a wizard", " person earn"], progress=seen.append)
-    assert seen == sorted(seen)
-    assert len(seen) > 2
-    assert seen[-1] == 25
+    assert seen == sorted(seen) and len(seen) > 2 and seen[-1] == 25
 
 
 def test_the_tokenizers_own_padding_is_irrelevant(scorer: TransformersScorer, copy: Path) -> None:
@@ -141,13 +140,7 @@ def test_a_tokenizer_of_the_kind_of_llama_2_is_cut_right(copy: Path) -> None:
     tokenizer.save(str(copy / "tokenizer.json"))
     answers = [*ANSWERS, " person"]
     scores = TransformersScorer(str(copy), device="cpu").score(PROMPTS[:3], answers)
-    assert (
-        np.abs(
-            scores
-            - [[oracle(copy, prompt, answer) for answer in answers] for prompt in PROMPTS[:3]]
-        ).max()
-        < 2e-5
-    )
+    assert np.abs(scores - oracle(copy, PROMPTS[:3], answers)).max() < 2e-5
 
 
 def test_bfloat16_keeps_the_rotary_frequencies_in_float32(
@@ -250,21 +243,27 @@ def test_other_errors_of_a_model_are_not_taken_for_lack_of_memory(folder: Path) 
         scorer.score(PROMPTS, ANSWERS)
 
 
-def test_a_model_without_some_of_its_weights_is_refused(copy: Path) -> None:
-    weights = load_file(copy / "model.safetensors")
-    del weights["model.layers.1.mlp.up_proj.weight"]
-    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(
-        ModelError, match="model 'copy' lacks 1 of its weights; expected complete safetensors files"
-    ):
-        TransformersScorer(str(copy))
-
-
-def test_weights_that_are_not_finite_are_refused(copy: Path) -> None:
-    weights = load_file(copy / "model.safetensors")
-    weights["lm_head.weight"][3] = float("nan")
-    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match="not finite"):
+@pytest.mark.parametrize(
+    "weights, told",
+    [
+        ("few", "model 'copy' lacks 1 of its weights; expected complete safetensors files"),
+        ("infinite", "not finite"),
+        ("pickled", "cannot be loaded"),
+    ],
+)
+def test_weights_that_are_missing_not_finite_or_pickled_are_refused(
+    copy: Path, weights: str, told: str
+) -> None:
+    file = copy / "model.safetensors"
+    known = load_file(file)
+    if weights == "few":
+        del known["model.layers.1.mlp.up_proj.weight"]
+    known["lm_head.weight"][3] = float("nan" if weights == "infinite" else 0)
+    save_file(known, file, metadata={"format": "pt"})
+    if weights == "pickled":
+        torch.save(known, copy / "pytorch_model.bin")
+        file.unlink()
+    with pytest.raises(ModelError, match=told):
         TransformersScorer(str(copy)).score(PROMPTS[:1], ANSWERS)
 
 
@@ -278,13 +277,6 @@ def test_an_incomplete_folder_is_one_sentence(copy: Path, name: str) -> None:
     ) as error:
         TransformersScorer(str(copy))
     assert "\n" not in str(error.value)
-
-
-def test_pickled_weights_are_not_read(copy: Path) -> None:
-    torch.save(load_file(copy / "model.safetensors"), copy / "pytorch_model.bin")
-    (copy / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="cannot be loaded"):
-        TransformersScorer(str(copy))
 
 
 def test_code_in_a_models_folder_is_not_run(copy: Path, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_tree_gives_what_plain_rows_give(model: Any, seed: int, shared: int, b
     "grouped queries-1-30-150",
 )
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize(("seed", "shared", "budget"), [(0, 90, 20), (1, 30, 150), (2, 90, 5000)])
+@pytest.mark.parametrize("seed, shared, budget", [(0, 90, 20), (1, 30, 150), (2, 90, 5000)])
 def test_a_gpu_s_attention_of_one_call_gives_what_plain_rows_give(
     model: Any, seed: int, shared: int, budget: int
 ) -> None:
@@ -159,26 +159,33 @@ def test_a_llama_s_own_pass_gives_what_plain_rows_give(
     )
 
 
+def logits_read(rows: Rows, wanted: list[tuple[int, ...]], *reader: Any, **how: Any) -> Any:
+    """By row and position, what is read of a model."""
+    return {
+        place: logits
+        for places, part in read_shared(LoadedModel(*reader), rows, wanted, **how)
+        for place, logits in zip(places, part, strict=True)
+    }
+
+
+def plain_logits(model: Any, row: tuple[int, ...]) -> torch.Tensor:
+    with torch.inference_mode():
+        return model(input_ids=torch.tensor([row]), use_cache=False).logits[0]
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_a_long_beginning_below_another_of_which_nothing_is_asked_is_read(own: bool) -> None:
     """PyTorch's attention of no query to a trunk ended the process."""
     model = model_of(MODELS["llama"])
-    trunk, branch = (1, 2) * (TRUNK_TOKENS // 2), (3, 4) * (TRUNK_TOKENS // 2)
+    trunk = (1, 2) * (TRUNK_TOKENS // 2)
+    branch = (3, 4) * (TRUNK_TOKENS // 2)
     rows = [(*trunk, *branch, 5), (*trunk, *branch, 6), (*trunk, 7)]
     wanted = [(len(row) - 1,) for row in rows]
     own_pass = LlamaPass.of(model) if own else None
-    read = {
-        row: logits
-        for places, part in read_shared(
-            LoadedModel(model, CPU, 5000), rows, wanted, own_pass=own_pass
-        )
-        for (row, _), logits in zip(places, part, strict=True)
-    }
-    for number, row in enumerate(rows):
-        with torch.inference_mode():
-            assert torch.allclose(
-                read[number], model(input_ids=torch.tensor([row])).logits[0, -1], atol=1e-4
-            )
+    read = logits_read(rows, wanted, model, CPU, 5000, own_pass=own_pass)
+    for (number, place), logits in read.items():
+        assert torch.allclose(logits, plain_logits(model, rows[number])[place], atol=1e-4)
+    assert len(read) == 3
 
 
 def test_a_llama_with_biases_and_a_model_that_is_watched_are_read_by_transformers() -> None:
@@ -211,36 +218,19 @@ def farthest_from_plain_rows(
         for _ in range(rng.integers(1, 14))
     ]
     wanted = [tuple({len(row) - 1, int(rng.integers(len(row)))}) for row in rows]
-    found = {
-        place: logits
-        for places, part in read_shared(
-            LoadedModel(model, CPU, budget), rows, wanted, engine=engine, own_pass=own_pass
-        )
-        for place, logits in zip(places, part, strict=True)
-    }
-    assert found.keys() == {
-        (row, position) for row, positions in enumerate(wanted) for position in positions
-    }
-    apart = 0.0
-    for row, tokens in enumerate(rows):
-        with torch.inference_mode():
-            plain = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
-        apart = max(
-            apart,
-            *(
-                float((found[row, position] - plain[position]).abs().max())
-                for position in wanted[row]
-            ),
-        )
-    return apart
+    found = logits_read(rows, wanted, model, CPU, budget, engine=engine, own_pass=own_pass)
+    assert {*found} == {(row, place) for row, places in enumerate(wanted) for place in places}
+    plain = [plain_logits(model, row) for row in rows]
+    return max(
+        float((logits - plain[row][place]).abs().max()) for (row, place), logits in found.items()
+    )
 
 
 @pytest.mark.quick("absolute positions")
 @given(bits, st.sampled_from([5, 40]))
 def test_padded_batches_give_what_plain_rows_give(model: Any, rows: Rows, budget: int) -> None:
     wanted = [tuple(range(len(row))) for row in rows]
-    with torch.inference_mode():
-        plain = [model(input_ids=torch.tensor([row]), use_cache=False).logits[0] for row in rows]
+    plain = [plain_logits(model, row) for row in rows]
     for places, part in read_padded(LoadedModel(model, CPU, budget), rows, wanted):
         for (row, position), logits in zip(places, part, strict=True):
             assert torch.allclose(logits, plain[row][position], atol=1e-4)
@@ -252,6 +242,7 @@ PROMPTS = [
     )
     for line in range(12)
 ]
+ANSWERS = [" No", " Yes"]
 UNSHARED = {
     "a window": MistralConfig(
         **{**SMALL, "vocab_size": 400}, num_key_value_heads=2, sliding_window=8
@@ -266,23 +257,14 @@ def test_a_model_that_cannot_share_is_read_row_by_row(
 ) -> None:
     tokenizer = AutoTokenizer.from_pretrained(build_tiny_model(tmp_path / "models", PROMPTS))
     torch.manual_seed(0)
-    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "m")
-    tokenizer.save_pretrained(tmp_path / "m")
-    scorer = TransformersScorer(str(tmp_path / "m"), device="cpu")
+    for part in (AutoModelForCausalLM.from_config(config), tokenizer):
+        part.save_pretrained(tmp_path / "m")
+    scores = TransformersScorer(str(tmp_path / "m"), device="cpu").score(PROMPTS, ANSWERS)
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "m").eval()
-    scores = scorer.score(PROMPTS, [" No", " Yes"])
+    tokens = [tokenizer(answer, add_special_tokens=False).input_ids[0] for answer in ANSWERS]
     for prompt, told in zip(PROMPTS[:3], scores, strict=False):
-        with torch.inference_mode():
-            logits = (
-                plain(input_ids=torch.tensor([tokenizer(prompt).input_ids]))
-                .logits[0, -1]
-                .log_softmax(-1)
-            )
-        expected = [
-            float(logits[tokenizer(answer, add_special_tokens=False).input_ids[0]])
-            for answer in (" No", " Yes")
-        ]
-        assert np.abs(told - expected).max() < 1e-3
+        logits = plain_logits(plain, tuple(tokenizer(prompt).input_ids))[-1].log_softmax(-1)
+        assert np.abs(told - logits[tokens].numpy()).max() < 1e-3
 
 
 def test_prompts_that_share_a_beginning_read_it_once(tmp_path: Path) -> None:
@@ -291,6 +273,6 @@ def test_prompts_that_share_a_beginning_read_it_once(tmp_path: Path) -> None:
     scorer._model.register_forward_pre_hook(
         lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True
     )
-    scorer.score(PROMPTS, [" No", " Yes"])
+    scorer.score(PROMPTS, ANSWERS)
     rows = [scorer.encode(prompt) for prompt in PROMPTS]
     assert scorer.shares and sum(read) < sum(map(len, rows)) / 4

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dpicl.ground.errors import ModelError
 from dpicl.models.local.tiny import build_tiny_model
@@ -30,10 +30,10 @@ from tests.library.vote_models import (
     UNITS,
     assert_alike,
     equal,
-    made,
     model_named,
     opened,
     prompt,
+    short_model,
     tiny_model,
     tokens_read,
     vote_requests,
@@ -76,10 +76,10 @@ def plain(home: Path, request: VoteRequest, rule: VoteRule) -> tuple[list[int], 
             model(torch.tensor([row + request.written])).logits[0, -1].double().numpy()
             for row in (request.public, *request.voters)
         )
-    order = np.argsort(-public[: len(tokenizer)], kind="stable")
-    count = rule.candidates
-    if rule.kind == "difference" and count and rule.clip:
-        count = int((public[: len(tokenizer)] >= public[order[count - 1]] - 2 * rule.clip).sum())
+    known, clip, count = public[: len(tokenizer)], rule.clip or 1, rule.candidates
+    order = np.argsort(-known, kind="stable")
+    if rule.kind == "difference" and count:
+        count = int((known >= public[order[count - 1]] - 2 * clip).sum())
     candidates = order[:count]
 
     def chances(logits: np.ndarray) -> np.ndarray:
@@ -89,13 +89,10 @@ def plain(home: Path, request: VoteRequest, rule: VoteRule) -> tuple[list[int], 
     for logits in voters or [public]:
         told = logits[candidates] - logits[candidates].max()
         sums += {
-            "probability": np.exp(told) / np.exp(told).sum(),
+            "probability": np.exp(chances(logits)),
             "relative": np.exp(told),
-            "difference": (chances(logits) - chances(public)).clip(
-                -(rule.clip or 1), rule.clip or 1
-            )
-            / (rule.clip or 1),
-            "logit": 1 + told.clip(-(rule.clip or 1), 0) / (rule.clip or 1),
+            "difference": (chances(logits) - chances(public)).clip(-clip, clip) / clip,
+            "logit": 1 + told.clip(-clip, 0) / clip,
         }[rule.kind]
     return candidates.tolist(), sums
 
@@ -114,13 +111,10 @@ def test_votes_equal_a_plain_loop_over_the_subsets(
 ) -> None:
     requests = vote_requests(writer)
     for request, votes in zip(requests, writer.vote(requests, rule), strict=True):
-        candidates, sums = plain(home, request, rule)
         assert votes.candidates.dtype == votes.sums.dtype == np.int64
-        assert sorted(votes.candidates.tolist()) == sorted(candidates)
-        place = {token: line for line, token in enumerate(votes.candidates.tolist())}
-        assert votes.sums[[place[token] for token in candidates]] / UNITS == pytest.approx(
-            sums, abs=1e-4
-        )
+        found = dict(zip(votes.candidates.tolist(), votes.sums / UNITS, strict=True))
+        expected = dict(zip(*plain(home, request, rule), strict=True))
+        assert found == pytest.approx(expected, abs=1e-4)
 
 
 def test_fresh_voters_that_are_equal_are_read_once(tiny: TransformersScorer) -> None:
@@ -151,71 +145,48 @@ def test_voters_that_share_a_beginning_long_enough_to_be_read_alone_vote_as_each
 @pytest.mark.quick("0")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_texts_and_voters_changes_no_bit(tiny: TransformersScorer, seed: int) -> None:
-    writer, rng = tiny, np.random.default_rng(seed)
-    requests = vote_requests(writer)
+    rng, requests = np.random.default_rng(seed), vote_requests(tiny)
     order = rng.permutation(len(requests))
     moved = [
-        replace(
-            requests[line],
-            voters=tuple(rng.permutation(np.array(requests[line].voters, dtype=object))),
-        )
-        for line in order
+        replace(one, voters=tuple(rng.permutation(np.array(one.voters, dtype=object))))
+        for one in (requests[line] for line in order)
     ]
-    expected = writer.vote(requests, RULE)
-    assert equal(writer.vote(moved, RULE), [expected[line] for line in order])
-    at_once = (
-        writer.session(requests, RULE).vote([()] * 3),
-        writer.session(moved, RULE).vote([()] * 3),
-    )
-    assert_alike([at_once[0][line] for line in order], at_once[1], units=8)
+    expected = tiny.vote(requests, RULE)
+    assert equal(tiny.vote(moved, RULE), [expected[line] for line in order])
+    one, other = (tiny.session(some, RULE).vote([()] * 3) for some in (requests, moved))
+    assert_alike([one[line] for line in order], other, units=8)
 
 
 def test_candidates_are_those_of_the_public_prompt_whoever_votes(tiny: TransformersScorer) -> None:
-    writer = tiny
-    few, many, alone = vote_requests(writer)
-    requests = [replace(few, written=()), replace(many, written=()), replace(alone, written=())]
+    requests = [replace(one, written=()) for one in vote_requests(tiny)]
     told = [
-        *writer.vote(requests, RULE),
-        *writer.vote(requests[:1], RULE),
-        *writer.session(requests, RULE).vote([()] * 3),
+        *tiny.vote(requests, RULE),
+        *tiny.vote(requests[:1], RULE),
+        *tiny.session(requests, RULE).vote([()] * 3),
     ]
-    assert all(
-        votes is not None and np.array_equal(votes.candidates, told[0].candidates) for votes in told
-    )
+    few, _, alone, *_ = told
+    assert all(np.array_equal(votes.candidates, few.candidates) for votes in told)
     # though voters like others best
-    assert told[0].sums[np.argmax(told[2].sums)] != told[0].sums.max()
+    assert few.sums[np.argmax(alone.sums)] != few.sums.max()
 
 
 def test_a_voter_moves_the_votes_of_others_by_rounding_alone(tiny: TransformersScorer) -> None:
     request = vote_requests(tiny)[0]
     for parted in (1, 3):
-        whole, one, rest = tiny.vote(
-            [
-                replace(request, voters=some)
-                for some in (request.voters, request.voters[:parted], request.voters[parted:])
-            ],
-            RULE,
-        )
-        apart = [
-            tiny.vote([replace(request, voters=some)], RULE)[0]
+        parts = [
+            replace(request, voters=some)
             for some in (request.voters[:parted], request.voters[parted:])
         ]
+        whole, one, rest = tiny.vote([request, *parts], RULE)
         assert np.array_equal(whole.sums, one.sums + rest.sums)
-        assert np.abs(whole.sums - apart[0].sums - apart[1].sums).max() <= 8
+        first, second = (tiny.vote([part], RULE)[0].sums for part in parts)
+        assert np.abs(whole.sums - first - second).max() <= 8
 
 
 def test_a_voter_that_is_longer_than_the_context_votes_for_nobody(
     folder: Path, tmp_path: Path
 ) -> None:
-    writer = opened(
-        made(
-            folder,
-            tmp_path,
-            lambda size: GPT2Config(
-                n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140
-            ),
-        )
-    )
+    writer = short_model(folder, tmp_path)
     assert writer.context == 140
     public, short, long = prompt(writer), prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:9])
     assert len(short) < 136 and len(long) > 140
@@ -229,14 +200,13 @@ def test_a_voter_that_is_longer_than_the_context_votes_for_nobody(
 def test_a_public_prompt_that_is_longer_than_the_context_is_refused(
     tiny: TransformersScorer, folder: Path, way: str
 ) -> None:
-    writer = tiny
-    long = VoteRequest((5,) * 8000, ((6,),), (7,) * 193)
+    long = [VoteRequest((5,) * 8000, ((6,),), (7,) * 193)]
     with pytest.raises(ModelError) as error:
-        writer.vote([long], RULE) if way == "vote" else writer.session([long], RULE).vote([()])
+        tiny.vote(long, RULE) if way == "vote" else tiny.session(long, RULE).vote([()])
     assert str(error.value) == (
         f"a public prompt with what was written after it has 8193 tokens, but model "
-        f"{folder.name!r} reads at least 1 and at most 8192 "
-        "(texts: 1); expected fewer tokens or a model with a longer context"
+        f"{folder.name!r} reads at least 1 and at most 8192 (texts: 1); expected fewer tokens or a "
+        "model with a longer context"
     )
 
 
@@ -277,32 +247,19 @@ def test_texts_end_with_the_models_end_a_line_break_or_a_mark(
     tiny: TransformersScorer, tmp_path: Path
 ) -> None:
     home = build_tiny_model(tmp_path, ["A text. END\n\nA text. END\n\n" * 40])
-    writer = opened(home)
-    tokenizer = AutoTokenizer.from_pretrained(home)
-    known = range(len(tokenizer))
-    mark = writer.encode(" END")
-    assert len(mark) == 1 and len(writer.encode("\n\n")) == 1
-    assert writer.ends == {
-        tokenizer.eos_token_id,
-        *mark,
-        *(token for token in known if "\n" in tokenizer.decode([token])),
-    }
-    assert (
-        writer.encode("\n")[0] in writer.ends
-        and writer.encode("\n\n")[0] in writer.ends
-        and writer.encode(" A")[0] not in writer.ends
-    )
+    writer, tokenizer = opened(home), AutoTokenizer.from_pretrained(home)
+    breaks = {token for token in range(len(tokenizer)) if "\n" in tokenizer.decode([token])}
+    (mark,), (two,) = writer.encode(" END"), writer.encode("\n\n")
+    assert writer.ends == {tokenizer.eos_token_id, mark} | breaks >= {two, *writer.encode("\n")}
+    assert writer.encode(" A")[0] not in writer.ends
     assert len(tiny.encode(" END")) > 1 and not tiny.ends & set(tiny.encode(" END"))
 
 
 def test_a_tokenizer_without_an_end_will_do(folder: Path, tmp_path: Path) -> None:
     home = Path(shutil.copytree(folder, tmp_path / "copy"))
-    for name in ("config.json", "tokenizer_config.json"):
-        settings = json.loads((home / name).read_text())
-        (home / name).write_text(
-            json.dumps(
-                {key: value for key, value in settings.items() if not key.startswith("eos_token")}
-            )
-        )
+    for file in (home / "config.json", home / "tokenizer_config.json"):
+        settings = json.loads(file.read_text())
+        known = {key: value for key, value in settings.items() if not key.startswith("eos_token")}
+        file.write_text(json.dumps(known))
     writer = opened(home)
     assert writer.ends == {*writer.encode("\n"), *writer.encode("\n\n")}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import FalconConfig, GPT2Config, Lfm2Config
+from transformers import FalconConfig, Lfm2Config
 
 from dpicl.models.local import growing_rows
 from dpicl.models.local.growing_rows import ROOM
@@ -29,6 +29,7 @@ from tests.library.vote_models import (
     model_named,
     opened,
     prompt,
+    short_model,
     tiny_model,
     tokens_read,
     vote_requests,
@@ -62,28 +63,21 @@ def test_a_session_gives_what_fresh_reading_gives(writer: TransformersScorer) ->
     """
     requests = vote_requests(writer)
     reading = writer.session(requests, RULE)
-    steps: list[list[Tokens | None]] = [[(), (), ()], [(), (), ()]]
+    steps: list[list[Tokens | None]] = [[()] * 3] * 2
     steps += [[(token,), (token + 1,), (token + 2,)] for token in (40, 50, 60)]
     steps += [[tuple(range(40, 40 + ROOM))] * 3, [(70,)] * 3]
-    steps += [
-        [(41, 42), (43,), (44,)],
-        [(), (45,), (46, 47)],
-        [(48,), None, (49,)],
-        [(50,), None, None],
-        [None, None, None],
-    ]
+    steps += [[(41, 42), (43,), (44,)], [(), (45,), (46, 47)]]
+    steps += [[(48,), None, (49,)], [(50,), None, None], [None] * 3]
     for written in steps:
         requests = [
             replace(request, written=request.written + (new or ()))
             for request, new in zip(requests, written, strict=True)
         ]
-        open_ones = [
-            request for request, new in zip(requests, written, strict=True) if new is not None
+        fresh = [
+            None if new is None else writer.vote([request], RULE)[0]
+            for request, new in zip(requests, written, strict=True)
         ]
-        fresh = iter(writer.vote(open_ones, RULE))
-        assert_alike(
-            reading.vote(written), [None if new is None else next(fresh) for new in written]
-        )
+        assert_alike(reading.vote(written), fresh)
 
 
 def test_a_session_reads_every_prompt_once_and_then_a_token_of_each_row(
@@ -91,18 +85,12 @@ def test_a_session_reads_every_prompt_once_and_then_a_token_of_each_row(
 ) -> None:
     reading = writer.session(vote_requests(writer), RULE)
     reading.vote([(), (), ()])
-    steps: list[list[Tokens | None]] = [
-        [(40,), (41,), (42,)],
-        [(43,), (44,), (45,)],
-        [(46,), None, (47,)],
-    ]
     # two of the second text's voters are equal; its public prompt is read too
-    rows = [
-        6 + 3 + 3,
-        6 + 3 + 3,
-        6 + 2,
-    ]
-    for count, written in zip(rows, steps, strict=True):
+    for count, written in (
+        (6 + 3 + 3, [(40,), (41,), (42,)]),
+        (6 + 3 + 3, [(43,), (44,), (45,)]),
+        (6 + 2, [(46,), None, (47,)]),
+    ):
         with tokens_read(writer) as read:
             reading.vote(written)
         assert sum(read) == count
@@ -191,68 +179,48 @@ def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_re
     """Candidates follow from public prompts: a voter's rows that no longer fit into memory must not
     make others of them, by rounding.
     """
-    requests, counts = vote_requests(writer), list[list[torch.Tensor]]()
-    count = growing_rows.count_votes
+    requests, read = vote_requests(writer), list[torch.Tensor]()
+    count, fails = growing_rows.count_votes, False
 
     def watched(
         reader: Any, asked: Any, rule: Any, public: Any = None, voters: Any = None, *further: Any
     ) -> Any:
         def seen(rows: Any, among: Any) -> Any:
-            read = list(public(rows, among))
-            counts[-1] += [logits for _, logits in read]
-            return iter(read)
+            for place, logits in public(rows, among):
+                read.append(logits)
+                yield place, logits
 
         def failing(rows: Any, among: Any) -> Any:
             raise torch.OutOfMemoryError
 
-        counts.append([])
-        return count(
-            reader, asked, rule, seen, failing if voters is not None and fails else voters, *further
-        )
+        if voters is not None and fails:
+            voters = failing
+        return count(reader, asked, rule, seen, voters, *further)
 
     monkeypatch.setattr(growing_rows, "count_votes", watched)
-    read = {}
-    for fails in (False, True):
-        counts.clear()
-        follow(writer.session(requests, RULE), 3)
-        read[fails] = [logits for step in counts for logits in step]
-    if read[False]:
-        # of the step that failed, the same ones are given again
-        first = len(read[True]) - len(read[False])
-        assert first >= 0 and all(
-            torch.equal(one, other)
-            for one, other in zip(read[True][first:], read[False], strict=True)
-        )
-        assert all(
-            torch.equal(one, other)
-            for one, other in zip(read[True][:first], read[False][:first], strict=True)
-        )
+    follow(writer.session(requests, RULE), 3)
+    whole, fails = read.copy(), True
+    read.clear()
+    follow(writer.session(requests, RULE), 3)
+    # of the step that failed, the same ones are given again
+    first = len(read) - len(whole) if whole else 0
+    assert first >= 0
+    for some, expected in ((read[first:], whole), (read[:first], whole[:first])):
+        assert not whole or all(map(torch.equal, some, expected))
 
 
 def test_a_voter_that_grows_beyond_the_context_stops_voting(folder: Path, tmp_path: Path) -> None:
     """Positions beyond the context are an error of the model: whoever reads them is noticed."""
-    writer = opened(
-        made(
-            folder,
-            tmp_path,
-            lambda size: GPT2Config(
-                n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140
-            ),
-        )
-    )
-    public, examples = prompt(writer), [prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:2])]
+    writer = short_model(folder, tmp_path)
+    examples = [prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:2])]
     voters = tuple((voter * 4)[: 138 - line] for line, voter in enumerate(examples))
-    request, reading = (
-        VoteRequest(public, voters, ()),
-        writer.session([VoteRequest(public, voters, ())], RULE),
-    )
-    shares = []
+    request, shares = VoteRequest(prompt(writer), voters, ()), []
+    reading = writer.session([request], RULE)
     for written in [(), (5,), (6,), (7,), (8,)]:
         request = replace(request, written=request.written + written)
-        votes = reading.vote([written])
-        assert_alike(votes, writer.vote([request], RULE))
-        assert votes[0] is not None
-        shares.append(round(votes[0].sums.sum() / UNITS, 2))
+        (votes,) = reading.vote([written])
+        assert_alike([votes], writer.vote([request], RULE))
+        shares.append(round(votes.sums.sum() / UNITS, 2))
     assert shares == [2, 2, 2, 1, 0]
 
 
@@ -260,40 +228,23 @@ def test_a_hybrid_model_s_voters_are_read_anew_at_every_token(folder: Path, tmp_
     """Layers that keep something else than keys and values fail in a way of their own where they
     are read in steps.
     """
-    layers = ["conv", "full_attention"]
-    hybrid = opened(
-        made(
-            folder,
-            tmp_path,
-            lambda size: Lfm2Config(
-                **SMALL, num_key_value_heads=2, layer_types=layers, vocab_size=size
-            ),
-        )
-    )
+    own = {**SMALL, "num_key_value_heads": 2, "layer_types": ["conv", "full_attention"]}
+    hybrid = opened(made(folder, tmp_path, lambda size: Lfm2Config(vocab_size=size, **own)))
     requests = vote_requests(hybrid)
     session = hybrid.session(requests, RULE)
     assert_alike(session.vote([(), (), ()]), hybrid.vote(requests, RULE))
-    assert_alike(
-        session.vote([(40,), (50,), None])[:2],
-        hybrid.vote(
-            [
-                replace(one, written=(*one.written, token))
-                for one, token in zip(requests[:2], (40, 50), strict=True)
-            ],
-            RULE,
-        ),
-    )
+    grown = [
+        replace(one, written=(*one.written, token))
+        for one, token in zip(requests, (40, 50), strict=False)
+    ]
+    assert_alike(session.vote([(40,), (50,), None])[:2], hybrid.vote(grown, RULE))
 
 
 def test_a_model_that_attends_in_its_own_way_only_is_loaded_and_reads_padded_rows(
     folder: Path, tmp_path: Path
 ) -> None:
     own = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    falcon, prompts = (
-        opened(made(folder, tmp_path, lambda size: FalconConfig(**own, vocab_size=size))),
-        ["News", "A number of it was seen again"],
-    )
-    alone = [falcon.score([one], [" No", " Yes"])[0] for one in prompts]
-    assert not falcon.shares and falcon.score(prompts, [" No", " Yes"]) == pytest.approx(
-        np.array(alone), abs=1e-4
-    )
+    falcon = opened(made(folder, tmp_path, lambda size: FalconConfig(**own, vocab_size=size)))
+    prompts, labels = ["News", "A number of it was seen again"], [" No", " Yes"]
+    alone = np.concatenate([falcon.score([one], labels) for one in prompts])
+    assert not falcon.shares and falcon.score(prompts, labels) == pytest.approx(alone, abs=1e-4)

@@ -43,10 +43,8 @@ def folder(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_labels_are_scored_after_the_template_without_their_blanks(folder: Path) -> None:
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForCausalLM.from_pretrained(folder),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
     scores = TransformersScorer(str(folder), device="cpu", chat=True).score(PROMPTS, LABELS)
     for prompt, row in zip(PROMPTS, scores, strict=True):
         before = tokenizer.apply_chat_template(
@@ -78,11 +76,14 @@ def test_a_template_that_writes_the_day_s_date_writes_the_same_tomorrow(
     assert np.array_equal(*scores)
 
 
-def test_a_text_is_written_after_the_template(folder: Path) -> None:
-    chat, completed = (
-        TransformersScorer(str(folder), device="cpu", chat=True),
-        TransformersScorer(str(folder), device="cpu"),
-    )
+@pytest.fixture(scope="module")
+def both(folder: Path) -> list[TransformersScorer]:
+    """As a chat, and as it completes."""
+    return [TransformersScorer(str(folder), device="cpu", chat=chat) for chat in (True, False)]
+
+
+def test_a_text_is_written_after_the_template(both: list[TransformersScorer]) -> None:
+    chat, completed = both
     # the tokenizer puts the start token before a completion
     template = f"[user]\n{PROMPTS[0]}\n[assistant]\n"
     assert chat.generate(PROMPTS[:1], Sampling(new_tokens=6)) == [
@@ -90,28 +91,18 @@ def test_a_text_is_written_after_the_template(folder: Path) -> None:
     ]
 
 
-def test_votes_are_on_bare_prompts_all_the_same(folder: Path) -> None:
-    chat, completed = (
-        TransformersScorer(str(folder), device="cpu", chat=True),
-        TransformersScorer(str(folder), device="cpu"),
-    )
-    assert (
-        chat.encode(PROMPTS[0]) == completed.encode(PROMPTS[0])
-        and chat.leading == completed.leading
-    )
+def test_votes_are_on_bare_prompts_all_the_same(both: list[TransformersScorer]) -> None:
+    assert len({one.encode(PROMPTS[0]) for one in both}) == len({one.leading for one in both}) == 1
 
 
-def test_the_description_says_how_it_is_queried(folder: Path) -> None:
-    chat, completed = (
-        TransformersScorer(str(folder), device="cpu", chat=True),
-        TransformersScorer(str(folder), device="cpu"),
-    )
-    assert (chat.description.mode, completed.description.mode) == ("chat template", "")
-    assert np.abs(chat.score(PROMPTS, LABELS) - completed.score(PROMPTS, LABELS)).max() > 0.1
+def test_the_description_says_how_it_is_queried(both: list[TransformersScorer]) -> None:
+    assert [one.description.mode for one in both] == ["chat template", ""]
+    chat, completed = (one.score(PROMPTS, LABELS) for one in both)
+    assert np.abs(chat - completed).max() > 0.1
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    "template, told",
     [
         (None, "has no chat template"),
         ("{{ messages[0].role }}", "does not write out a message"),

@@ -42,7 +42,7 @@ def change_config(folder: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "dtype"),
+    "config, dtype",
     [
         ({}, "float32"),
         ({"dtype": "bfloat16"}, "bfloat16"),
@@ -62,17 +62,14 @@ def test_a_folders_own_type_is_the_default_and_can_be_changed(folder: Path) -> N
     assert spec.number_format == "bfloat16"
     assert resolve_model(with_changes(str(folder), "float32", None), {}).number_format == "float32"
     model = TransformersScorer(str(folder), device="cpu", dtype="bfloat16")
-    assert (
-        model._model.dtype == torch.bfloat16 and model.description.mode == "completions in bfloat16"
-    )
+    assert model._model.dtype == torch.bfloat16
+    assert model.description.mode == "completions in bfloat16"
 
 
 def test_models_of_our_own_stay_what_they_were() -> None:
     digest = ModelSpec(name="bundled", kind="bundled").fingerprint(())
-    assert (
-        digest.endswith(" float32")
-        and ModelSpec(name="bundled", kind="bundled", dtype="float32").fingerprint(()) == digest
-    )
+    assert digest.endswith(" float32")
+    assert ModelSpec(name="bundled", kind="bundled", dtype="float32").fingerprint(()) == digest
     assert BUNDLED.is_dir() and ModelSpec(name="tiny", kind="tiny").number_format == "float32"
 
 
@@ -85,7 +82,7 @@ def test_a_chat_is_another_model_than_a_completion(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    "name, told",
     [
         ("tiny?dtype=int4", "model 'tiny': dtype"),
         ("http://127.0.0.1:1/v1#m?dtype=float16", "a server has its own"),
@@ -118,10 +115,8 @@ def test_what_a_model_needs_is_counted_before_it_is_loaded(folder: Path) -> None
         weight.numel()
         for weight in TransformersScorer(str(folder), device="cpu")._model.state_dict().values()
     )
-    assert (
-        needed_bytes(folder, "float32") == 4 * weights
-        and needed_bytes(folder, "bfloat16") == 2 * weights
-    )
+    assert needed_bytes(folder, "float32") == 4 * weights
+    assert needed_bytes(folder, "bfloat16") == 2 * weights
 
 
 def test_files_that_an_index_does_not_name_are_not_counted(folder: Path) -> None:

@@ -94,14 +94,10 @@ def test_llama_cpp_in_float32_scores_as_this_process_does(
 def test_llama_cpp_s_chat_is_the_chat_of_this_process(llama: RealServer) -> None:
     chat = TransformersScorer(str(smollm2_folder()), device="cpu", chat=True)
     scorer = EndpointScorer(endpoint(llama, api="chat"))
-    scores, outcomes = (
-        scorer.score(PROMPTS[:3], CONTINUATIONS),
-        scorer.tally(PROMPTS[:3], CONTINUATIONS),
-    )
-    assert (
-        outcomes["scored"] == 3
-        and np.abs(scores - chat.score(PROMPTS[:3], CONTINUATIONS)).max() < 1e-3
-    )
+    scores = scorer.score(PROMPTS[:3], CONTINUATIONS)
+    outcomes = scorer.tally(PROMPTS[:3], CONTINUATIONS)
+    assert outcomes["scored"] == 3
+    assert np.abs(scores - chat.score(PROMPTS[:3], CONTINUATIONS)).max() < 1e-3
 
 
 def test_llama_cpp_with_quantised_products_is_near(
@@ -146,10 +142,8 @@ def test_answers_of_a_server_that_is_killed_are_kept_and_no_prompt_is_answered_t
     with llama_cpp(float32, log, port) as server:
         scores = scorer.score(PROMPTS, CONTINUATIONS)
         assert server.answered() - opening == len(PROMPTS)
-    assert (
-        3 <= len(kept) < len(PROMPTS)
-        and np.abs(scores - near.score(PROMPTS, CONTINUATIONS)).max() < 1e-3
-    )
+    assert 3 <= len(kept) < len(PROMPTS)
+    assert np.abs(scores - near.score(PROMPTS, CONTINUATIONS)).max() < 1e-3
 
 
 def test_a_slow_server_is_waited_for(llama: RealServer, near: TransformersScorer) -> None:
@@ -170,13 +164,11 @@ def test_transformers_serve_which_ignores_what_it_is_asked_is_refused(serve: Rea
         "completions echo: the reply does not repeat what was asked; completions top-20 logprobs, "
         "completions top-5 logprobs, chat" in told
     )
-    assert (
-        told.endswith(
-            "expected a server that gives log-probabilities, or `allow_fallback: true` to parse "
-            "its text"
-        )
-        and told.count("\n") == 0
+    assert told.endswith(
+        "expected a server that gives log-probabilities, or `allow_fallback: true` to parse "
+        "its text"
     )
+    assert told.count("\n") == 0
 
 
 def test_the_text_of_transformers_serve_is_parsed_where_that_is_allowed(
@@ -184,9 +176,7 @@ def test_the_text_of_transformers_serve_is_parsed_where_that_is_allowed(
 ) -> None:
     scorer = EndpointScorer(endpoint(serve, allow_fallback=True, api="completions"))
     assert scorer.description.mode == "completions generated"
-    scores, outcomes = (
-        scorer.score(PROMPTS[:3], CONTINUATIONS),
-        scorer.tally(PROMPTS[:3], CONTINUATIONS),
-    )
+    scores = scorer.score(PROMPTS[:3], CONTINUATIONS)
+    outcomes = scorer.tally(PROMPTS[:3], CONTINUATIONS)
     assert outcomes["parsed"] == 3
     assert scores.argmax(1).tolist() == near.score(PROMPTS[:3], CONTINUATIONS).argmax(1).tolist()

@@ -71,11 +71,9 @@ def writer(tmp_path: Path) -> TransformersScorer:
 def test_whole_rows_and_then_a_token_of_each_give_what_plain_rows_give(
     llama: LlamaForCausalLM, lengths: list[int], shared: int, budget: int, seed: int
 ) -> None:
-    rng, own, cache = (
-        np.random.default_rng(seed),
-        LlamaPass.of(llama),
-        Cache(layer_class_to_replicate=PreallocatedCacheLayer),
-    )
+    rng = np.random.default_rng(seed)
+    own = LlamaPass.of(llama)
+    cache = Cache(layer_class_to_replicate=PreallocatedCacheLayer)
     assert own is not None
     beginning = tuple(rng.integers(0, VOCABULARY, shared).tolist())
     rows = [beginning + tuple(rng.integers(0, VOCABULARY, n + 3).tolist()) for n in lengths]
@@ -102,18 +100,10 @@ def test_that_only_candidates_of_voters_are_predicted_changes_no_vote(
 ) -> None:
     requests, told = vote_requests(writer), []
     # so many times fewer than the vocabulary candidates are at most: always, and never
-    for times in (
-        0,
-        10**9,
-    ):
+    for times in (0, 10**9):
         monkeypatch.setattr(vote_reader, "_FEW", times)
         session = writer.session(requests, rule)
-        told.append(
-            [
-                session.vote([(step,) for _ in requests]) if step else session.vote([(), (), ()])
-                for step in (0, 3, 5)
-            ]
-        )
+        told.append([session.vote([new] * 3) for new in ((), (3,), (5,))])
     for one, other in zip(*told, strict=True):
         assert_alike(one, other)
 
@@ -122,17 +112,16 @@ def test_weights_that_are_laid_out_predict_the_same(
     llama: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packed_rows, "_LEAST_PRODUCTS", 0)
-    own, rows = LlamaPass.of(llama), [tuple(range(1, 9)), (4, 3, 2)]
-    monkeypatch.setattr(packed_rows, "LAID_OUT_BYTES", 0)
-    plain = LlamaPass.of(llama)
-    assert own is not None and plain is not None
-    with torch.inference_mode():
-        caches = [Cache(layer_class_to_replicate=PreallocatedCacheLayer) for _ in range(2)]
-        one, other = (
-            read_beginnings(each, rows, cache, token_budget=99)
-            for each, cache in zip((own, plain), caches, strict=True)
-        )
-    assert own._laid_out and not plain._laid_out and torch.allclose(one, other, atol=1e-5)
+    read: dict[bool, torch.Tensor] = {}
+    for room in (packed_rows.LAID_OUT_BYTES, 0):
+        monkeypatch.setattr(packed_rows, "LAID_OUT_BYTES", room)
+        own = LlamaPass.of(llama)
+        assert own is not None
+        cache = Cache(layer_class_to_replicate=PreallocatedCacheLayer)
+        with torch.inference_mode():
+            rows = [tuple(range(1, 9)), (4, 3, 2)]
+            read[bool(own._laid_out)] = read_beginnings(own, rows, cache, token_budget=99)
+    assert torch.allclose(read[True], read[False], atol=1e-5)
 
 
 def test_voters_of_a_llama_are_read_by_its_own_pass(writer: TransformersScorer) -> None:
@@ -160,9 +149,8 @@ def test_a_pass_that_errs_in_steps_reads_none_of_them(writer: TransformersScorer
     told = []
     for moved in (0, 1):
         counted = writer._pass = Counted(right, moved)
-        assert (steps_of(writer._reader()) is None) == bool(moved) and token_bytes(
-            writer._reader()
-        ) is not None
+        assert (steps_of(writer._reader()) is None) == bool(moved)
+        assert token_bytes(writer._reader()) is not None
         session = writer.session(requests, RULE)
         session.vote([(), (), ()])
         counted.read.clear()

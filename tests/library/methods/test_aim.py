@@ -29,9 +29,8 @@ from dpicl.data.central.graphical_model import (
 )
 from dpicl.data.central.junction_tree import JunctionTree, largest_clique, together
 from dpicl.data.central.spanning_tree import cautious_rows, says_little
-from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateCodes
-from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget
+from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget, StepBudget
 from tests.library.examples import seeded
 from tests.library.methods.spending import spending
 
@@ -40,6 +39,21 @@ SIZES = (2, 3, 2, 4, 2)
 
 def counts(rows: np.ndarray, sizes: tuple[int, ...] = SIZES) -> ExactCounts:
     return ExactCounts.of(PrivateCodes(rows.astype(np.uint8)), sizes, triples=True)
+
+
+def measured(
+    rows: np.ndarray, budget: StepBudget, sizes: tuple[int, ...] = SIZES, seed: int = 0
+) -> list[NoisyMarginal]:
+    return measure(counts(rows, sizes), budget=budget, stream=seeded(seed, "measure"))
+
+
+def moved(more: ExactCounts, less: ExactCounts, of_label: list[int]) -> int:
+    """How far apart one row moves the scores of two columns."""
+    scores = [
+        column_score(more.over((column,)), of_label) - column_score(less.over((column,)), of_label)
+        for column in range(len(more.sizes) - 1)
+    ]
+    return max(scores) - min(scores)
 
 
 def drawn(count: int, seed: int, sizes: tuple[int, ...] = SIZES) -> np.ndarray:
@@ -55,11 +69,7 @@ def test_one_row_moves_no_difference_of_sums_further_than_the_spread_and_no_othe
 ) -> None:
     rows = drawn(count + 1, seed)
     more, less = counts(rows), counts(rows[1:])
-    moved = [
-        column_score(more.over((column,)), of_label) - column_score(less.over((column,)), of_label)
-        for column in range(4)
-    ]
-    assert max(moved) - min(moved) <= column_spread(of_label)
+    assert moved(more, less, of_label) <= column_spread(of_label)
     modelled = np.random.default_rng(seed)
     for scope in more.scopes:
         model = modelled.random(more.over(scope).shape) * 9
@@ -68,16 +78,9 @@ def test_one_row_moves_no_difference_of_sums_further_than_the_spread_and_no_othe
 
 def test_the_spread_is_reached() -> None:
     """By two columns, of which a row makes one more like the label's shares and the other less."""
-    less = np.array([[0, 1, 0]] * 5)
-    rows = np.vstack([less, [[1, 1, 1]]])
-    of_label = [5, 1]
-    more, before = counts(rows, (2, 2, 2)), counts(less, (2, 2, 2))
-    moved = [
-        column_score(more.over((column,)), of_label)
-        - column_score(before.over((column,)), of_label)
-        for column in range(2)
-    ]
-    assert max(moved) - min(moved) == column_spread(of_label) == 20
+    less, of_label = np.array([[0, 1, 0]] * 5), [5, 1]
+    more, before = (counts(rows, (2, 2, 2)) for rows in (np.vstack([less, [[1, 1, 1]]]), less))
+    assert moved(more, before, of_label) == column_spread(of_label) == 20
 
 
 @given(st.integers(0, 300), st.integers(0, 999), st.sampled_from([0.05, 1.0, 7.5, 300.0]))
@@ -87,20 +90,16 @@ def test_whatever_is_chosen_the_steps_spend_exactly_epsilon_and_choose_by_a_spre
 ) -> None:
     sizes = (*SIZES[:-1], *SIZES[:-1], 2)
     with spending() as (spent, spreads):
-        measure(
-            counts(drawn(count, seed, sizes), sizes),
-            budget=PureBudget.of(epsilon),
-            stream=seeded(seed, "measure"),
-        )
+        measured(drawn(count, seed, sizes), PureBudget.of(epsilon), sizes, seed)
     assert all(spread == 2 or spread % 4 == 0 for spread in spreads)
     assert sum(spent) == Fraction(epsilon)
 
 
 def test_three_columns_of_which_no_two_say_anything_of_the_label_are_found() -> None:
-    rows = drawn(20_000, 0, (2,) * 11)
-    rows[:, -1] = rows[:, 1] ^ rows[:, 4] ^ rows[:, 7]
     sizes = (2,) * 11
-    found = measure(counts(rows, sizes), budget=PureBudget.of(1.0), stream=seeded(0, "measure"))
+    rows = drawn(20_000, 0, sizes)
+    rows[:, -1] = rows[:, 1] ^ rows[:, 4] ^ rows[:, 7]
+    found = measured(rows, PureBudget.of(1.0), sizes)
     assert (1, 4, 7, 10) in [one.columns for one in found]
     shares = graphical_model(sizes, found).counted[1, 4, 7, 10]
     said = shares[..., 1] / shares.sum(axis=-1)
@@ -108,22 +107,19 @@ def test_three_columns_of_which_no_two_say_anything_of_the_label_are_found() -> 
     assert np.abs(said - odd).max() < 0.02
 
 
-@pytest.mark.parametrize(("epsilon", "others"), [(1, False), (2, True)])
+@pytest.mark.parametrize("epsilon, others", [(1, False), (2, True)])
 def test_of_many_columns_those_are_counted_that_say_something_of_the_label(
     epsilon: int, others: bool
 ) -> None:
-    rows = drawn(800, 1, (8,) * 20 + (2,))
+    sizes = (8,) * 20 + (2,)
+    rows = drawn(800, 1, sizes)
     for column in (3, 11):
         rows[:, column] = np.where(
             np.random.default_rng(column).random(800) < 0.6, rows[:, -1] * 7, rows[:, column]
         )
-    found = measure(
-        counts(rows, (8,) * 20 + (2,)),
-        budget=PureBudget.of(epsilon),
-        stream=seeded(0, "measure"),
-    )
+    found = measured(rows, PureBudget.of(epsilon), sizes)
     counted = {one.columns[0] for one in found if len(one.columns) == 2 and one.columns[1] == 20}
-    few = few_columns((8,) * 20 + (2,), 800, PureBudget(Fraction(19 * epsilon, 20)))
+    few = few_columns(sizes, 800, PureBudget(Fraction(19 * epsilon, 20)))
     assert few is not None and {3, 11} <= counted and len(counted) == few <= 8
     alone = {one.columns[0] for one in found if len(one.columns) == 1} - {20}
     assert alone == ({*range(20)} - counted if others else set()), (
@@ -135,9 +131,7 @@ def test_a_table_of_next_to_no_rows_is_counted_at_the_smallest_budgets() -> None
     for amount in (Fraction(1, 10**9), Fraction(1, 1000)):
         for seed in range(8):
             for budget in (PureBudget(amount), GaussianBudget(amount)):
-                assert measure(
-                    counts(drawn(3, seed)), budget=budget, stream=seeded(seed, "measure")
-                )
+                assert measured(drawn(3, seed), budget, seed=seed)
 
 
 def test_two_counts_of_the_same_columns_are_one_of_less_noise() -> None:
@@ -171,18 +165,13 @@ def test_marginals_that_no_clique_has_are_those_of_the_rows() -> None:
 
 def test_marginals_of_a_model_whose_cliques_meet_in_a_bin_without_rows() -> None:
     joint = np.random.default_rng(0).random((2, 2, 2, 2))
-    scopes = ((0, 1, 3), (1, 2, 3))
-    model = graphical_model(
-        (2, 2, 2, 2),
-        [
-            NoisyMarginal(scope, joint.sum(axis=({0, 1, 2} - {*scope}).pop()), 1.0)
-            for scope in scopes
-        ],
-    )
+    left_out = {(0, 1, 3): 2, (1, 2, 3): 0}
+    counted = [NoisyMarginal(scope, joint.sum(axis=axis), 1.0) for scope, axis in left_out.items()]
+    model = graphical_model((2, 2, 2, 2), counted)
     joint[:, 1] = 0
     joint /= joint.sum()
     for scope, share in zip(model.tree.scopes, model.tree.views(model.shares), strict=True):
-        share[...] = np.moveaxis(joint.sum(axis=({0, 1, 2} - {*scope}).pop()), -1, 0)
+        share[...] = np.moveaxis(joint.sum(axis=left_out[scope]), -1, 0)
     expected = np.einsum(
         "aby,bcy->acy",
         joint.sum(axis=2),
@@ -196,7 +185,7 @@ def test_a_pair_is_counted_only_if_its_clique_fits(monkeypatch: pytest.MonkeyPat
     rows[:, 1] = rows[:, 0]
     for widest in (1 << 15, 8):
         monkeypatch.setattr(adaptive, "_WIDEST", widest)
-        found = measure(counts(rows), budget=PureBudget.of(20.0), stream=seeded(0, "measure"))
+        found = measured(rows, PureBudget.of(20.0))
         assert any({0, 1} <= {*one.columns} for one in found) == (widest > 8)
 
 
@@ -216,11 +205,8 @@ def test_fits_side_by_side_are_those_of_each_alone_to_the_last_bit(
 ) -> None:
     """Some end before others, and some double their curvature where others do not."""
     monkeypatch.setattr("dpicl.data.central.graphical_model._AT_ONCE", at_once)
-    rng, sizes, scopes = (
-        np.random.default_rng(0),
-        (3, 4, 2, 5, 2),
-        [(0, 4), (1, 4), (0, 1, 4), (1, 2, 4), (2, 3)],
-    )
+    rng, sizes = np.random.default_rng(0), (3, 4, 2, 5, 2)
+    scopes = [(0, 4), (1, 4), (0, 1, 4), (1, 2, 4), (2, 3)]
     tables = [tuple(sizes[column] for column in scope) for scope in scopes]
     again = [
         [
@@ -232,11 +218,9 @@ def test_fits_side_by_side_are_those_of_each_alone_to_the_last_bit(
     for steps in (30, 400):
         alone = [graphical_model(sizes, counts, steps=steps) for counts in again]
         for one, other in zip(alone, graphical_models(sizes, again, steps=steps), strict=True):
-            assert (
-                one.tree == other.tree
-                and (one.shares == other.shares).all()
-                and (one.theta == other.theta).all()
-            )
+            assert one.tree == other.tree
+            assert (one.shares == other.shares).all()
+            assert (one.theta == other.theta).all()
 
 
 @pytest.mark.quick("0.0")
@@ -255,7 +239,7 @@ def test_rows_of_noise_are_no_worse_than_the_most_frequent_label_and_keep_its_sh
     )
 
 
-@pytest.mark.parametrize(("gaussian", "scale"), [(False, 25.0), (True, 30.0)])
+@pytest.mark.parametrize("gaussian, scale", [(False, 25.0), (True, 30.0)])
 def test_counts_that_say_something_of_the_label_are_believed_and_noise_is_not(
     gaussian: bool, scale: float
 ) -> None:
@@ -273,14 +257,15 @@ def test_counts_that_say_something_of_the_label_are_believed_and_noise_is_not(
         assert says_little(graphical_model(sizes, counts), counts, rng) != is_believed
 
 
+def cautious(cells: list[list[int]], count: int) -> np.ndarray:
+    """Rows of one column that was counted with much noise."""
+    model = graphical_model(np.shape(cells), [NoisyMarginal((0, 1), np.array(cells), 40.0)])
+    return cautious_rows(model, count, np.random.default_rng(0))
+
+
 @pytest.mark.exhaustive
 def test_bins_that_noise_emptied_do_not_say_another_label_of_rows_that_are_in_them() -> None:
-    cells = np.array([[700, 300], [0, 1]])
-    rows = cautious_rows(
-        graphical_model((2, 2), [NoisyMarginal((0, 1), cells, 40.0)]),
-        400_000,
-        np.random.default_rng(0),
-    )
+    rows = cautious([[700, 300], [0, 1]], 400_000)
     rare = rows[rows[:, 0] == 1, -1]
     assert len(rare) > 100 and 0.3 < rare.mean() < 0.6  # of P all of these are 1
 
@@ -290,10 +275,7 @@ def test_where_no_label_is_much_oftener_than_another_rows_say_what_the_counts_sa
     """Three labels of the same share, told apart by one column: leaning so little that one of them
     is always the likeliest says nothing.
     """
-    model = graphical_model(
-        (3, 3), [NoisyMarginal((0, 1), np.array([[40, 5, 5], [5, 40, 5], [5, 5, 40]]), 40.0)]
-    )
-    rows = cautious_rows(model, 20_000, np.random.default_rng(0))
+    rows = cautious([[40, 5, 5], [5, 40, 5], [5, 5, 40]], 20_000)
     assert [np.bincount(rows[rows[:, 0] == code, -1]).argmax() for code in range(3)] == [0, 1, 2]
     assert (rows[:, 0] == rows[:, -1]).mean() == pytest.approx(0.8, abs=0.02)
 
@@ -332,21 +314,19 @@ def test_the_largest_table_is_known_before_the_model_is_made(
         )
         for _ in range(count)
     ]
-    cliques = JunctionTree.of(sizes, scopes).cliques
     made = max(
-        math.prod(sizes[column] for column in (*clique.columns, label)) for clique in cliques
+        math.prod(sizes[column] for column in (*clique.columns, label))
+        for clique in JunctionTree.of(sizes, scopes).cliques
     )
     for cut in range(count + 1):
-        assert (
-            largest_clique(sizes, together(label, scopes[cut:], together(label, scopes[:cut])))
-            == made
-        )
+        joined = together(label, scopes[cut:], together(label, scopes[:cut]))
+        assert largest_clique(sizes, joined) == made
 
 
 def test_the_label_of_few_rows_is_counted_twice() -> None:
-    exact = counts(drawn(800, 0, (8,) * 20 + (2,)), (8,) * 20 + (2,))
+    sizes = (8,) * 20 + (2,)
     for epsilon, often in ((0.1, 2), (10, 1)):
-        found = measure(exact, budget=PureBudget.of(epsilon), stream=stream(0, "measure", "", ""))
+        found = measured(drawn(800, 0, sizes), PureBudget.of(epsilon), sizes)
         of_label = [one for one in found if one.columns == (20,)]
         assert len(of_label) == often and of_label[-1].noise <= 0.05 * 800
 
@@ -354,9 +334,8 @@ def test_the_label_of_few_rows_is_counted_twice() -> None:
 @pytest.mark.exhaustive
 def test_the_order_of_rows_by_their_odds_is_kept() -> None:
     """A column that leans towards the label does so among cautious rows, less."""
-    cells = np.array([[60, 10], [50, 20], [40, 30], [30, 40]])
-    sizes, counted = (4, 2), [NoisyMarginal((0, 1), cells, 40.0)]
-    rows = cautious_rows(graphical_model(sizes, counted), 100_000, np.random.default_rng(0))
+    cells = [[60, 10], [50, 20], [40, 30], [30, 40]]
+    rows = cautious(cells, 100_000)
     shares = [rows[rows[:, 0] == code, -1].mean() for code in range(4)]
     assert shares == sorted(shares) and shares[0] < shares[3] - 0.05 and shares[3] < 0.52
-    assert np.abs(np.bincount(rows[:, 0]) / 100_000 - cells.sum(axis=1) / cells.sum()).max() < 0.01
+    assert np.bincount(rows[:, 0]) / 100_000 == pytest.approx(np.sum(cells, axis=1) / 280, abs=0.01)

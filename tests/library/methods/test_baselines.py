@@ -22,7 +22,6 @@ from dpicl.data.reading.encode import (
     label_codes,
     label_numbers,
 )
-from dpicl.ground.randomness import system_stream
 from dpicl.ground.types import EncodedQueries, PrivateTable, QueryTable, ReleasedRows
 from dpicl.methods import baselines
 from dpicl.methods.baselines import (
@@ -51,6 +50,18 @@ def _rows(row_count: int, seed: int = 0) -> np.ndarray:
     return codes
 
 
+def central(
+    contract: Contract, train: pa.Table, test: pa.Table, sampled: pa.Table | None = None, **how: Any
+) -> dict[str, Any]:
+    return central_baselines(
+        PrivateTable(train),
+        PrivateTable(train if sampled is None else sampled),
+        QueryTable(test),
+        contract,
+        **{"epsilon": 1.0, "stream": seeded(0, "baselines"), **how},
+    )
+
+
 def test_local_baselines_answer_as_models_fitted_on_every_row() -> None:
     rows, test = _rows(3000), _rows(500, seed=1).astype(np.int64)
     measured = local_baselines(ReleasedRows(rows), ENCODING, EncodedQueries(test))
@@ -65,10 +76,8 @@ def test_local_baselines_answer_as_models_fitted_on_every_row() -> None:
 def test_boosting_of_more_distinct_rows_than_it_takes_is_fitted_on_every_so_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rng, encoding = (
-        np.random.default_rng(0),
-        LocalEncoding("k-ary", tuple("abcdef") + ("label",), (9,) * 6 + (2,)),
-    )
+    rng = np.random.default_rng(0)
+    encoding = LocalEncoding("k-ary", tuple("abcdef") + ("label",), (9,) * 6 + (2,))
     bins = rng.integers(0, 9, (4000, 7))
     bins[:, -1] = bins[:, 0] > 3
     rows = ReleasedRows(bins[np.argsort(bins[:, 0])].astype(np.uint8))
@@ -92,15 +101,9 @@ def test_one_class_alone_teaches_only_that_class(label: int) -> None:
         assert metrics.accuracy == np.mean(test[:, -1] == label) and metrics.auc == 0.5
 
 
-def _central(
-    epsilon: float, *, seed: int | None = 0, rows: int = 400, beyond: float = 0.0
-) -> dict[str, Any]:
-    train, test = (random_table(CONTRACT, rows, number, beyond=beyond) for number in (0, 1))
-    draws = system_stream() if seed is None else seeded(seed, "baselines")
-    sampled = PrivateTable(train.slice(0, rows // 2))
-    return central_baselines(
-        PrivateTable(train), sampled, QueryTable(test), CONTRACT, epsilon=epsilon, stream=draws
-    )
+def _central(epsilon: float, *, beyond: float = 0.0) -> dict[str, Any]:
+    train, test = (random_table(CONTRACT, 400, number, beyond=beyond) for number in (0, 1))
+    return central(CONTRACT, train, test, train.slice(0, 200), epsilon=epsilon)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
@@ -161,19 +164,10 @@ def test_design_bounds_do_not_depend_on_the_rows() -> None:
 def test_a_subsample_without_rows_or_with_one_class_is_answered_by_a_constant() -> None:
     table = random_table(CONTRACT, 60, 0)
     negative = table.filter(pa.array([text == "no" for text in table.column("bought").to_pylist()]))
+    no = np.mean(label_codes(QueryTable(table), CONTRACT) == 0)
     for sampled in (table.slice(0, 0), negative):
-        measured = central_baselines(
-            PrivateTable(table),
-            PrivateTable(sampled),
-            QueryTable(table),
-            CONTRACT,
-            epsilon=1.0,
-            stream=seeded(0, "baselines"),
-        )
-        truth = label_codes(QueryTable(table), CONTRACT)
-        assert (
-            measured["lr-naive"].accuracy == measured["gnb-naive"].accuracy == np.mean(truth == 0)
-        )
+        measured = central(CONTRACT, table, table, sampled)
+        assert measured["lr-naive"].accuracy == measured["gnb-naive"].accuracy == no
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
@@ -181,14 +175,7 @@ def test_of_several_classes_all_baselines_answer_within_public_bounds(epsilon: f
     """Values are missing in two columns; a bound that is read from the rows would be an error."""
     contract = kind_contract("classes")
     train, test = (random_table(contract, 300, seed) for seed in (0, 1))
-    measured = central_baselines(
-        PrivateTable(train),
-        PrivateTable(train),
-        QueryTable(test),
-        contract,
-        epsilon=epsilon,
-        stream=seeded(0, "baselines"),
-    )
+    measured = central(contract, train, test, epsilon=epsilon)
     assert tuple(measured) == SYSTEMS
     assert all(
         one.query_count == 300 and 0 < one.accuracy < 1 and one.auc is not None
@@ -200,18 +187,7 @@ def test_of_several_classes_all_baselines_answer_within_public_bounds(epsilon: f
 def test_numbers_and_nothing_are_not_predicted_centrally(kind: str) -> None:
     contract = kind_contract(kind)
     table = random_table(contract, 60, 0)
-    draws = seeded(0, "baselines")
-    assert (
-        central_baselines(
-            PrivateTable(table),
-            PrivateTable(table),
-            QueryTable(table),
-            contract,
-            epsilon=1.0,
-            stream=draws,
-        )
-        == {}
-    )
+    assert central(contract, table, table) == {}
 
 
 def test_a_missing_number_reads_as_the_middle_of_its_bounds() -> None:
@@ -224,46 +200,30 @@ def test_a_missing_number_reads_as_the_middle_of_its_bounds() -> None:
 
 @pytest.mark.parametrize("classes", [3, 9])
 def test_local_baselines_of_many_classes_answer_as_models_fitted_on_every_row(classes: int) -> None:
-    rng, encoding = (
-        np.random.default_rng(0),
-        LocalEncoding("k-ary", ("a", "b", "label"), (3, 4, classes)),
-    )
-    rows, test = (
-        np.stack([rng.integers(3, size=n), rng.integers(4, size=n), np.zeros(n, int)], axis=1)
-        for n in (2000, 300)
-    )
-    for some in (rows, test):
-        some[:, 2] = np.where(
-            rng.random(len(some)) < 0.6,
-            some[:, 0] % (classes - 1),
-            rng.integers(classes - 1, size=len(some)),
-        )
+    rng = np.random.default_rng(0)
+    encoding = LocalEncoding("k-ary", ("a", "b", "label"), (3, 4, classes))
+
+    def made(count: int) -> np.ndarray:
+        first, label = rng.integers(3, size=count), rng.integers(classes - 1, size=count)
+        leaning = np.where(rng.random(count) < 0.6, first % (classes - 1), label)
+        return np.stack([first, rng.integers(4, size=count), leaning], axis=1)
+
+    rows, test = made(2000), made(300)
     test[0, 2] = classes - 1  # a class that no released row has
-    measured = local_baselines(ReleasedRows(rows.astype(np.uint8)), encoding, EncodedQueries(test))
+    rows_of = ReleasedRows(rows.astype(np.uint8))
+    measured = local_baselines(rows_of, encoding, EncodedQueries(test))["lr"]
     fitted = LogisticRegression(max_iter=1000).fit(local_design(rows, encoding), rows[:, 2])
-    assert (
-        measured["lr"].accuracy
-        == np.mean(fitted.predict(local_design(test, encoding)) == test[:, 2])
-        > 0.4
-    )
-    assert measured["lr"].auc is not None and measured["lr"].auc > 0.55
+    right = np.mean(fitted.predict(local_design(test, encoding)) == test[:, 2])
+    assert measured.accuracy == right > 0.4 and (measured.auc or 0) > 0.55
 
 
 def test_a_number_is_predicted_locally_by_its_bin_and_nothing_is_predicted_of_none() -> None:
     contract = kind_contract("number")
-    table, encoding = (
-        QueryTable(random_table(contract, 200, 0)),
-        LocalEncoding.of(contract, "k-ary"),
-    )
-    queries = encode_queries(table, contract)
+    table = QueryTable(random_table(contract, 200, 0))
+    encoding, queries = LocalEncoding.of(contract, "k-ary"), encode_queries(table, contract)
     rows = ReleasedRows(queries.codes.astype(np.uint8))
-    for metrics in local_baselines(
-        rows, encoding, queries, label_numbers(table, contract)
-    ).values():
-        assert (
-            metrics.absolute_error is not None
-            and 0 < metrics.absolute_error < 40
-            and metrics.auc is None
-        )
+    numbers = label_numbers(table, contract)
+    for metrics in local_baselines(rows, encoding, queries, numbers).values():
+        assert 0 < (metrics.absolute_error or 0) < 40 and metrics.auc is None
     nothing = LocalEncoding("k-ary", encoding.names, (*encoding.bin_counts[:-1], 1))
     assert local_baselines(rows, nothing, queries) == {}

@@ -27,7 +27,7 @@ from dpicl.methods.text_answers import calibrated
 from dpicl.models.kinds.fake import HashScorer
 from lab.audit.ensembles import _pooled
 from tests.direct import point
-from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, table, unit
+from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, shown, table, unit
 
 HARD, SOFT = (replace(shape, calibrated=True) for shape in (SHAPE, ALONE))
 SHAPES: dict[Aggregation, EnsembleShape] = {
@@ -125,25 +125,21 @@ def test_calibration_takes_a_bias_out_that_does_not_depend_on_the_query() -> Non
 
 
 def test_every_voter_is_asked_without_content_behind_its_own_rows() -> None:
-    placement = Placement(table(TABLES[0]), KEY, Fraction(1), HARD)
-    prompts = Voters(contract(), HashScorer()).prompts(placement, 0, "?")
-    plain = Voters(contract(), HashScorer()).prompts(replace(placement, shape=SHAPE), 0, "?")
-    assert prompts[::4] == plain and len(prompts) == 4 * len(plain)
-    for place, asked in enumerate(plain):
-        shown = asked.removesuffix("Letter: ?\nKind:")
-        assert prompts[4 * place + 1 : 4 * place + 4] == [
-            f"{shown}Letter: {text}\nKind:" for text in CONTENT_FREE
+    asked, plain = (shown(table(TABLES[0]), shape, rate=Fraction(1)) for shape in (HARD, SHAPE))
+    assert asked[::4] == plain and len(asked) == 4 * len(plain)
+    for place, one in enumerate(plain):
+        before = one.removesuffix("Letter: ?\nKind:")
+        assert asked[4 * place + 1 : 4 * place + 4] == [
+            f"{before}Letter: {text}\nKind:" for text in CONTENT_FREE
         ]
 
 
 def test_a_model_that_fails_on_texts_without_content_is_the_model_s_failure() -> None:
     class Wordy(HashScorer):
-        def score(
-            self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None
-        ) -> np.ndarray:
+        def score(self, prompts: Sequence[str], *labels: Any, **how: Any) -> np.ndarray:
             if any(prompt.endswith("Letter: \nKind:") for prompt in prompts):
                 raise ModelError("nothing to say")
-            return super().score(prompts, continuations)
+            return super().score(prompts, *labels, **how)
 
     voters = Voters(contract(), Wordy())
     with pytest.raises(ModelError, match="nothing to say"):
@@ -157,6 +153,5 @@ def test_answers_that_are_no_labels_are_not_calibrated() -> None:
         match="calibrate does not fit answers of its kind; expected it with labels only",
     ):
         EnsembleShape.of(
-            contract(free=True),
-            point(unit(5.0, own={"calibrate": True}), Cell("icl-own", 5.0, 1)),
+            contract(free=True), point(unit(5.0, own={"calibrate": True}), Cell("icl-own", 5.0, 1))
         )

@@ -74,12 +74,8 @@ def _codes() -> np.ndarray:
     """The distinct codes of a few hundred records."""
     contract = _contract()
     everything = list(_records(contract))
-    return np.unique(
-        np.array(
-            [_read(contract, record) for record in everything[:: max(1, len(everything) // 150)]]
-        ),
-        axis=0,
-    )
+    few = everything[:: max(1, len(everything) // 150)]
+    return np.unique([_read(contract, record) for record in few], axis=0)
 
 
 def _law(question: Question, cell: int) -> list[Fraction]:
@@ -149,33 +145,25 @@ def test_a_wrong_value_answers_as_its_stand_in_does(wrong: str) -> None:
 
 def test_one_record_s_wrong_values_change_nobody_else_s_codes() -> None:
     contract = _contract()
-    names = ",".join(contract.columns)
     lines = [
         ",".join(_values(contract, name)[turn % 2] for name in contract.columns)
         for turn in range(9)
     ]
     codes = []
     for middle in (lines[4], "," * (len(contract.columns) - 1)):
-        rows = "\n".join(
-            f"{line},{number}" for number, line in enumerate([*lines[:4], middle, *lines[5:]])
-        )
-        found = Records.read(f"{names},who\n{rows}\n".encode(), contract, "who")
-        codes.append(
-            np.delete(
-                encode_clients(found.table, contract, LocalEncoding.of(contract, "k-ary")).codes,
-                4,
-                axis=0,
-            )
-        )
+        rows = [*lines[:4], middle, *lines[5:]]
+        content = [",".join([*contract.columns, "who"])]
+        content += [f"{line},{number}" for number, line in enumerate(rows)]
+        found = Records.read("\n".join([*content, ""]).encode(), contract, "who")
+        encoded = encode_clients(found.table, contract, LocalEncoding.of(contract, "k-ary")).codes
         assert found.table.row_count == 9
+        codes.append(np.delete(encoded, 4, axis=0))
     assert np.array_equal(*codes)
 
 
 def test_a_record_without_an_id_is_nobody_s() -> None:
     contract = _contract(unit="person", person={"id_column": "who", "max_rows": 2})
     line = ",".join(stand_in(column) for column in contract.columns.values())
-    for nameless in (MARKER,):
-        with pytest.raises(DataError, match=r"has records without an id; expected one in each$"):
-            Records.read(
-                f"{','.join(contract.columns)},who\n{line},{nameless}\n".encode(), contract, None
-            )
+    content = f"{','.join(contract.columns)},who\n{line},{MARKER}\n"
+    with pytest.raises(DataError, match=r"has records without an id; expected one in each$"):
+        Records.read(content.encode(), contract, None)

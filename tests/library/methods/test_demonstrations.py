@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,30 +17,16 @@ from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.prompts import in_turn
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.types import ReleasedGroup, ReleasedGroups
-from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods import tabular
 from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_method import Released
 from lab import in_memory
 from tests.library.examples import small_contract
+from tests.library.units import unit_for
 
 CONTRACT = small_contract()
 MST, GDP = tabular("mst_tabicl"), tabular("gdp_tabicl")
 PROTOTYPE, NESTED = "icl-prototype", "icl-nested"
-
-
-def mst_unit(**changes: Any) -> Unit:
-    known: dict[str, Any] = {
-        "seed": 0,
-        "epsilons": (8.0,),
-        "shots": (2, 8),
-        "sampling_rates": (),
-        "baselines": False,
-        "options": Options.model_validate(
-            {"mst_tabicl": {"shot_selection": ["prototype", "nested"]}}
-        ),
-        **changes,
-    }
-    return unit_of("mst_tabicl", "shop", **known)
 
 
 def prompts(unit: Unit, split: SplitTable) -> dict[str, list[list[str]]]:
@@ -58,7 +43,13 @@ def test_the_same_release_reads_the_same_in_all_of_its_cells(
     """And so fewer shots are the beginning of more, by rules that say so."""
     split = small_split()
     once, again, alone = (
-        prompts(unit, split) for unit in (mst_unit(), mst_unit(), mst_unit(shots=(8,)))
+        prompts(
+            unit_for(
+                "mst_tabicl", epsilons=(8.0,), shots=shots, shot_selection=["prototype", "nested"]
+            ),
+            split,
+        )
+        for shots in ((2, 8), (2, 8), (8,))
     )
     assert once == again
     for system in (PROTOTYPE, NESTED, "icl"):
@@ -73,7 +64,7 @@ def test_rows_are_drawn_inside_bins_by_every_method(
     small_split: Callable[..., SplitTable], method: str
 ) -> None:
     """Of eight bins of ages there are more than eight ages, all of them whole and within bounds."""
-    unit = unit_of(method, "shop", 0, (8.0,), (64,), (), False, Options())
+    unit = unit_for(method, epsilons=(8.0,), shots=(64,))
     draws = draws_for(CONTRACT, 0)
     released = in_memory.of_table(tabular(method), small_split().train, CONTRACT, unit, draws)
     (texts,) = tabular(method).examples(released, CONTRACT, unit, draws).values()
@@ -94,7 +85,7 @@ def groups(labels: list[int]) -> Released[ReleasedGroups]:
 
 
 @pytest.mark.parametrize(
-    ("labels", "order"),
+    "labels, order",
     [
         ([1, 1, 1, 1, 0, 0, 0, 0], [0, 4, 1, 5, 2, 6, 3, 7]),
         ([1, 0], [0, 1]),  # as the paper prints them
@@ -104,7 +95,7 @@ def groups(labels: list[int]) -> Released[ReleasedGroups]:
 )
 def test_labels_of_groups_take_turns(labels: list[int], order: list[int]) -> None:
     released = groups(labels)
-    unit = unit_of("gdp_tabicl", "shop", 0, (1.0,), (len(labels),), (), False, Options())
+    unit = unit_for("gdp_tabicl", shots=(len(labels),))
     (texts,) = GDP.examples(released, CONTRACT, unit, draws_for(CONTRACT, 0)).values()
     assert [int(text.removeprefix("Aged ").partition(",")[0]) - 10 for text in texts] == order
     assert [text.rpartition(" ")[2] for text in texts] == [

@@ -21,18 +21,17 @@ from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import ModelError, PrivacyError, TooLongError
 from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
 from dpicl.mechanisms.private_token import UNITS
-from dpicl.methods import Options, unit_of
 from dpicl.methods.base import ZERO_SHOT, draws_for
 from dpicl.methods.dp_icl import AnsweringJob, DpIcl, answer, consult, real_rows
 from dpicl.methods.ensemble_plan import EnsembleShape, plan_release
 from dpicl.methods.ensemble_voting import Placement, Public, Voters, words_of
-from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.methods.text_method import Memory
 from dpicl.models.embedding import HashedNGrams
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.requests import ModelDescription, Sampling
 from tests.direct import points_of, run_texts
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
+from tests.library.units import unit_for
 
 SHAPE = EnsembleShape("votes", True, 3, 2, 5.0, 2, 3)
 ALONE = EnsembleShape("soft-votes", False, 3, 2, 5.0, 2, 3)
@@ -42,14 +41,16 @@ TEXTS = st.lists(st.text("abc ", min_size=1, max_size=6), min_size=1, max_size=2
 
 
 def table(texts: Sequence[str], label: str = "good") -> PrivateTable:
+    columns = {"label": [label] * len(texts), "text": [*texts]}
     return PrivateTable(
-        pa.table(
-            {
-                "label": pa.array([label] * len(texts), pa.string()),
-                "text": pa.array(list(texts), pa.string()),
-            }
-        )
+        pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})
     )
+
+
+def people(rows: Sequence[tuple[str, str]]) -> PrivateTable:
+    """Persons with a text each."""
+    who = pa.array([person for person, _ in rows], pa.string())
+    return PrivateTable(table([text for _, text in rows]).data.append_column("person", who))
 
 
 def contract(*, free: bool = False, private: bool = False) -> TextContract:
@@ -63,11 +64,8 @@ def contract(*, free: bool = False, private: bool = False) -> TextContract:
     return text_contract(change)
 
 
-def unit(*epsilons: float, **also: dict[str, Any]) -> Unit:
-    options = EnsembleOptions(
-        variants={name: EnsembleVariant(**chosen) for name, chosen in also.items()}
-    )
-    return unit_of("dp_icl", "mail", 0, epsilons, (1,), (), False, Options(dp_icl=options))
+def unit(*epsilons: float, **variants: dict[str, Any]) -> Unit:
+    return unit_for("dp_icl", "mail", epsilons=epsilons, shots=(1,), variants=variants)
 
 
 @dataclass
@@ -106,6 +104,22 @@ def job(declared: TextContract, asked: Unit, memory: Memory | None = None) -> An
     return AnsweringJob(declared, plans, draws, memory, memory)
 
 
+def shown(
+    private: PrivateTable,
+    shape: EnsembleShape = SHAPE,
+    query: int = 0,
+    rate: Fraction = Fraction(3, 4),  # noqa: B008
+    most_rows: int | None = None,
+) -> list[str]:
+    """The prompts of a query."""
+    placement = Placement(private, KEY, rate, shape, most_rows)
+    return Voters(contract(), Reader()).prompts(placement, query, "?")
+
+
+def changed(one: Sequence[str], other: Sequence[str]) -> int:
+    return sum(before != after for before, after in zip(one, other, strict=True))
+
+
 @given(
     TEXTS,
     st.text("abc ", min_size=1, max_size=6),
@@ -116,18 +130,12 @@ def job(declared: TextContract, asked: Unit, memory: Memory | None = None) -> An
 def test_one_record_changes_one_prompt_of_a_query_wherever_it_stands(
     texts: list[str], new: str, place: int, shape: EnsembleShape, query: int
 ) -> None:
-    voters, rate = Voters(contract(), Reader()), Fraction(3, 4)
     more = [*texts[:place], new, *texts[place:]]
-    prompts = [
-        voters.prompts(Placement(table(rows), KEY, rate, shape), query, "?")
-        for rows in (texts, more)
-    ]
+    before, after = (shown(table(rows), shape, query) for rows in (texts, more))
     if shape.alone:
-        assert len(prompts[1]) - len(prompts[0]) in (0, 1)
-        assert not set(prompts[0]) - set(prompts[1])
+        assert len(after) - len(before) in (0, 1) and not set(before) - set(after)
     else:
-        assert len(prompts[0]) == len(prompts[1]) == shape.subsets
-        assert sum(one != other for one, other in zip(*prompts, strict=True)) <= 1
+        assert len(before) == shape.subsets and changed(before, after) <= 1
 
 
 @given(
@@ -140,72 +148,44 @@ def test_one_record_changes_one_prompt_of_a_query_wherever_it_stands(
 def test_all_rows_of_a_person_change_one_prompt_and_are_no_more_than_the_contract_says(
     others: list[tuple[str, str]], count: int, query: int
 ) -> None:
-    voters, prompts = Voters(contract(), Reader()), []
-    for rows in (
-        others,
-        [*others[:3], *[("own", f"own {number}") for number in range(count)], *others[3:]],
-    ):
-        people, texts = [person for person, _ in rows], [text for _, text in rows]
-        held = PrivateTable(
-            table(texts).data.append_column("person", pa.array(people, pa.string()))
-        )
-        prompts.append(
-            voters.prompts(Placement(held, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?")
-        )
-    changed = [other for one, other in zip(*prompts, strict=True) if one != other]
-    assert len(changed) <= 1 and all(prompt.count("Letter: own") <= 2 for prompt in prompts[1])
+    own = [("own", f"own {number}") for number in range(count)]
+    before, after = (
+        shown(people(rows), query=query, most_rows=2)
+        for rows in (others, [*others[:3], *own, *others[3:]])
+    )
+    assert changed(before, after) <= 1 and all(text.count("Letter: own") <= 2 for text in after)
 
 
 def test_a_person_who_writes_what_another_wrote_moves_nobody_else() -> None:
-    voters, rows = (
-        Voters(contract(), Reader()),
-        [(name, text) for name in "pqrst" for text in ("same", "same", f"own {name}")],
-    )
+    rows = [(name, text) for name in "pqrst" for text in ("same", "same", f"own {name}")]
     for query in range(20):
-        prompts = []
-        for held in (rows, [("new", "same"), ("new", "same"), *rows]):
-            people, texts = [person for person, _ in held], [text for _, text in held]
-            private = PrivateTable(
-                table(texts).data.append_column("person", pa.array(people, pa.string()))
-            )
-            prompts.append(
-                voters.prompts(
-                    Placement(private, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?"
-                )
-            )
-        assert sum(one != other for one, other in zip(*prompts, strict=True)) <= 1
+        before, after = (
+            shown(people(held), query=query, most_rows=2)
+            for held in (rows, [("new", "same"), ("new", "same"), *rows])
+        )
+        assert changed(before, after) <= 1
 
 
 @given(TEXTS, st.randoms())
 def test_the_order_of_the_rows_changes_nothing(texts: list[str], dice: Any) -> None:
-    voters, shuffled = Voters(contract(), Reader()), texts.copy()
-    dice.shuffle(shuffled)
-    prompts = [
-        voters.prompts(Placement(table(rows), KEY, Fraction(1), SHAPE), 0, "?")
-        for rows in (texts, shuffled)
-    ]
-    assert prompts[0] == prompts[1]
+    shuffled = dice.sample(texts, len(texts))
+    assert shown(table(texts), rate=Fraction(1)) == shown(table(shuffled), rate=Fraction(1))
 
 
 def test_a_prompt_holds_no_more_than_twice_its_rows() -> None:
-    groups = Placement(
-        table([f"{number}" for number in range(500)]), KEY, Fraction(1), SHAPE
-    ).groups(0)
-    assert [len(group) for group in groups] == [4, 4, 4]
+    placement = Placement(table([*map(str, range(500))]), KEY, Fraction(1), SHAPE)
+    assert [len(group) for group in placement.groups(0)] == [4, 4, 4]
 
 
 def test_a_prompt_that_is_too_long_votes_for_nothing_and_leaves_the_others_alone() -> None:
-    rows = table(["a", "b" * 200, "c"])
     shape = EnsembleShape("soft-votes", False, 2, 1, 5.0, 1, 3)
-    placement = Placement(rows, KEY, Fraction(1), shape)
+    placement = Placement(table(["a", "b" * 200, "c"]), KEY, Fraction(1), shape)
     (all_fit,), (one_not,) = (
         Voters(contract(), Reader(longest)).votes(placement, [(0, "?")])
         for longest in (10_000, 150)
     )
-    assert all_fit == [3 * UNITS + int(0.8 * UNITS), UNITS + 3 * int(0.8 * UNITS)] and one_not == [
-        3 * UNITS,
-        3 * int(0.8 * UNITS),
-    ]
+    sure, less = UNITS, int(0.8 * UNITS)
+    assert (all_fit, one_not) == ([3 * sure + less, sure + 3 * less], [3 * sure, 3 * less])
 
 
 def test_votes_that_are_kept_are_not_cast_again_and_the_first_stand() -> None:
@@ -226,35 +206,40 @@ def test_epsilons_of_a_benchmark_share_their_votes_and_those_of_private_rows_do_
     assert (len(reader.asked), len(private.asked)) == (2, 4)
 
 
+def answered(
+    declared: TextContract,
+    asked: Unit,
+    rows: PrivateTable,
+    queries: list[Any],
+    public: Public,
+    model: Any = None,
+) -> Any:
+    one = job(declared, asked)
+    return answer(one, consult(rows, queries, model or Reader(), one), queries, public)
+
+
 def test_without_noise_the_answer_is_the_most_frequent_one() -> None:
     declared, asked = contract(), unit(math.inf, soft={"aggregation": "soft-votes"})
-    one, queries = job(declared, asked), [(0, "x"), (1, "y")]
-    found = answer(
-        one, consult(table(["b"] * 200), queries, Reader(), one), queries, Public({}, None)
-    )
+    rows, queries = table(["b"] * 200), [(0, "x"), (1, "y")]
+    found = answered(declared, asked, rows, queries, Public({}, None))
     assert found == {ICL: ["bad", "bad"], "icl-soft,epsilon=inf,shots=1": ["bad", "bad"]}
     cells = {Cell(key): answers for key, answers in found.items()}
     assert DpIcl().final_answers(cells, declared)[Cell(ICL)].tolist() == [1, 1]
 
 
 def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> None:
-    declared = contract(free=True)
     asked = unit(
         math.inf,
         ptr={"aggregation": "keywords-ptr", "subsets": 20},
         joint={"aggregation": "keywords-joint"},
     )
-    one, queries = job(declared, asked), [(0, "zebra quick lion")]
-    rows = table(["zebra quick"] * 600, "ann")
-    candidates = {"zebra quick lion": ["left", "zebra quick", "right", "up"]}
-    found = answer(
-        one, consult(rows, queries, Reader(), one), queries, Public(candidates, HashedNGrams())
-    )
+    public = Public({"zebra quick lion": ["left", "zebra quick", "right", "up"]}, HashedNGrams())
+    rows, queries = table(["zebra quick"] * 600, "ann"), [(0, "zebra quick lion")]
+    found = answered(contract(free=True), asked, rows, queries, public)
     assert found[ICL] == ["zebra quick"]
     assert found["icl-ptr,epsilon=inf,shots=1"] == [["quick", "zebra"]]
-    assert [sorted(words) for words in found["icl-joint,epsilon=inf,shots=1"]] == [
-        ["lion", "quick", "zebra"]
-    ]
+    (words,) = found["icl-joint,epsilon=inf,shots=1"]
+    assert sorted(words) == ["lion", "quick", "zebra"]
 
 
 def test_released_keywords_are_asked_with_and_answers_are_not() -> None:
@@ -287,47 +272,30 @@ def test_words_are_small_distinct_and_say_something() -> None:
 @pytest.mark.quick("False")
 @pytest.mark.parametrize("free", [False, True])
 def test_the_whole_method_repeats_itself_on_a_benchmark(free: bool) -> None:
-    declared = contract(free=free)
-    also = (
-        {"ptr": {"aggregation": "keywords-ptr"}}
-        if free
-        else {"soft": {"aggregation": "soft-votes"}}
-    )
+    name, way = ("ptr", "keywords-ptr") if free else ("soft", "soft-votes")
     queries = pa.table({"label": ["good", "bad", "good"], "text": ["one", "two", "three"]})
-    split = SplitTable(
-        table([f"text {number}" for number in range(30)]), QueryTable(queries), np.array([0, 2])
-    )
-    asked = unit(3.0, math.inf, **also)
-    results = [
-        run_texts(split, declared, asked, HashScorer(), HashScorer(), HashedNGrams())
+    rows = table([f"text {number}" for number in range(30)])
+    split = SplitTable(rows, QueryTable(queries), np.array([0, 2]))
+    asked, scorer = unit(3.0, math.inf, **{name: {"aggregation": way}}), HashScorer()
+    one, again = (
+        run_texts(split, contract(free=free), asked, scorer, scorer, HashedNGrams())
         for _ in range(2)
-    ]
-    assert results[0] == results[1]
-    systems = {(result.system, result.epsilon) for result in results[0]}
-    assert {
-        ("icl", 3.0),
-        ("icl", math.inf),
-        (f"icl-{next(iter(also))}", 3.0),
-        ("few-shot", math.inf),
-        ("zero-shot", None),
-    } <= systems
-    assert all(result.query_count == 2 for result in results[0])
+    )
+    assert one == again and {result.query_count for result in one} == {2}
+    named = {("icl", 3.0), ("icl", math.inf), (f"icl-{name}", 3.0), ("zero-shot", None)}
+    assert named | {("few-shot", math.inf)} <= {(each.system, each.epsilon) for each in one}
 
 
 def test_what_cannot_be_answered_is_refused() -> None:
+    none = QueryTable(pa.table({"label": [], "text": []}))
+    split, scorer = SplitTable(table([]), none, np.array([], int)), HashScorer()
     with pytest.raises(PrivacyError, match="mail: epsilon=inf"):
-        run_texts(
-            SplitTable(
-                table([]), QueryTable(pa.table({"label": [], "text": []})), np.array([], int)
-            ),
-            contract(private=True),
-            unit(math.inf),
-            HashScorer(),
-            HashScorer(),
-            None,
-        )
-    scorer_only = type(
-        "ScorerOnly", (), {"description": Reader().description, "score": Reader.score}
-    )()
+        run_texts(split, contract(private=True), unit(math.inf), scorer, scorer, None)
+    own = {"description": Reader().description, "score": Reader.score}
     with pytest.raises(ModelError, match="writes no text"):
-        consult(table(["a"]), [(0, "x")], scorer_only, job(contract(free=True), unit(math.inf)))
+        consult(
+            table(["a"]),
+            [(0, "x")],
+            type("ScorerOnly", (), own)(),
+            job(contract(free=True), unit(math.inf)),
+        )

@@ -19,11 +19,10 @@ from dpicl.ground.errors import PrivacyError
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
-from dpicl.methods import Options, unit_of
 from dpicl.methods.ensemble_plan import DELTA_SHARE, EnsemblePlan, plan_release, statement
-from dpicl.methods.options import EnsembleOptions
 from tests.direct import point
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
+from tests.library.units import unit_for
 
 LABELS: list[dict[str, Any]] = [{}, {"noise": "exponential"}, {"aggregation": "soft-votes"}]
 TEXTS: list[dict[str, Any]] = [
@@ -54,11 +53,13 @@ def contract(
     return text_contract(change)
 
 
+def asked(epsilon: float, **way: Any) -> Any:
+    unit = unit_for("dp_icl", "mail", epsilons=(epsilon,), shots=(4,), **way)
+    return point(unit, Cell("icl", epsilon, 4))
+
+
 def plan(declared: TextContract, epsilon: float, way: dict[str, Any]) -> EnsemblePlan:
-    unit = unit_of(
-        "dp_icl", "mail", 0, (epsilon,), (4,), (), False, Options(dp_icl=EnsembleOptions(**way))
-    )
-    return plan_release(declared, point(unit, Cell("icl", epsilon, 4)))
+    return plan_release(declared, asked(epsilon, **way))
 
 
 @pytest.mark.quick(
@@ -71,7 +72,7 @@ def plan(declared: TextContract, epsilon: float, way: dict[str, Any]) -> Ensembl
     "False-way1-3.0",
 )
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-@pytest.mark.parametrize(("free", "way"), WAYS)
+@pytest.mark.parametrize("free, way", WAYS)
 def test_all_queries_together_cost_what_was_asked_for_and_one_costs_less(
     free: bool, way: dict[str, Any], epsilon: float
 ) -> None:
@@ -81,18 +82,13 @@ def test_all_queries_together_cost_what_was_asked_for_and_one_costs_less(
     assert 0 < found.per_query.epsilon < found.guarantee.epsilon / 2
 
 
-@pytest.mark.parametrize(
-    ("free", "way"), [(False, LABELS[1]), (False, LABELS[2]), (True, TEXTS[2])]
-)
+@pytest.mark.parametrize("free, way", [(False, LABELS[1]), (False, LABELS[2]), (True, TEXTS[2])])
 def test_without_a_delta_pure_noise_costs_the_sum_of_its_queries(
     free: bool, way: dict[str, Any]
 ) -> None:
     found = plan(contract(free=free, budget={"epsilon": 5}), 3.0, way)
-    assert (
-        found.guarantee.delta == 0
-        and found.guarantee.epsilon == pytest.approx(3.0, rel=1e-6)
-        and found.guarantee.epsilon <= 3.0
-    )
+    assert found.guarantee.delta == 0
+    assert 3 * (1 - 1e-6) < found.guarantee.epsilon <= 3
     assert found.guarantee.epsilon == pytest.approx(20 * found.per_query.epsilon)
     with_delta = plan(contract(free=free), 3.0, way)
     assert _amount(with_delta) > 1.25 * _amount(found)
@@ -133,7 +129,7 @@ def test_the_delta_of_tests_is_paid_for_every_query() -> None:
 
 
 @pytest.mark.parametrize(
-    ("free", "way", "phrase"),
+    "free, way, phrase",
     [
         (
             False,
@@ -160,11 +156,11 @@ def test_noise_that_needs_a_delta_is_refused_without_one() -> None:
 
 
 def test_people_are_told_what_all_and_one_cost() -> None:
-    unit = unit_of("dp_icl", "mail", 0, (1.0,), (4,), (), False, Options())
-    told = statement(contract(), point(unit, Cell("icl", 1.0, 4)))
-    assert (
-        "answers to all 20 queries on mail together are (0.99" in told
-        and "The 21st query is refused" in told
-    )
-    assert "queries themselves are not protected" in told
+    told = statement(contract(), asked(1.0))
+    for words in (
+        "answers to all 20 queries on mail together are (0.99",
+        "The 21st query is refused",
+        "queries themselves are not protected",
+    ):
+        assert words in told
     assert plan(contract(), math.inf, {}).guarantee.epsilon == math.inf

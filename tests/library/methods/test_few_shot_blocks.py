@@ -42,14 +42,8 @@ class Watched(EchoGenerator):
 
 def rows() -> PrivateTable:
     """Forty rows of each label, no two alike."""
-    return PrivateTable(
-        pa.table(
-            {
-                "label": ["good", "bad"] * 40,
-                "text": [f"letter {number} of ann" for number in range(80)],
-            }
-        )
-    )
+    texts = [f"letter {number} of ann" for number in range(80)]
+    return PrivateTable(pa.table({"label": ["good", "bad"] * 40, "text": texts}))
 
 
 def written(
@@ -69,19 +63,15 @@ def written(
 
 @pytest.mark.quick("exponential-inf-1", "exponential-inf-4")
 @pytest.mark.parametrize("size", [1, 4, 7, 30])
-@pytest.mark.parametrize(
-    ("mechanism", "epsilon"), [("clipped-logits", 4.0), ("exponential", math.inf)]
-)
+@pytest.mark.parametrize("mechanism, epsilon", [("clipped-logits", 4.0), ("exponential", math.inf)])
 def test_texts_do_not_depend_on_the_blocks_they_are_written_in(
     size: int, mechanism: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for those of invisible ink, which a block draws from one stream."""
     expected = written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism)
     monkeypatch.setattr(few_shot_voting, "TEXTS_A_BLOCK", size)
-    assert (
-        written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism) == expected
-        and len(expected) == 30
-    )
+    assert written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism) == expected
+    assert len(expected) == 30
 
 
 def test_no_more_voters_are_kept_at_once_than_the_bound_and_every_row_votes_on_one_text(
@@ -92,12 +82,8 @@ def test_no_more_voters_are_kept_at_once_than_the_bound_and_every_row_votes_on_o
     written(watched)
     counts = [len(requests) for requests, _ in watched.sessions]
     assert counts == [10, 10, 10]  # of two voters each
-    voters = [
-        voter
-        for requests, _ in watched.sessions
-        for request in requests
-        for voter in request.voters
-    ]
+    requests = [request for some, _ in watched.sessions for request in some]
+    voters = [voter for request in requests for voter in request.voters]
     assert len(voters) == len(set(voters))
 
 

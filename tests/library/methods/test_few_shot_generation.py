@@ -79,36 +79,35 @@ def written(
     return {cell: texts[asked_for.key] for cell, asked_for in points_of(asked).items()}
 
 
-WAYS: list[dict[str, Any]] = [
-    {"examples": 15},
-    {"examples": 15, "mechanism": "exponential"},
-    {"examples": 15, "candidates": 40},
-    {"batches": "fixed"},
-    {"batches": "fixed", "mechanism": "clipped-logits", "candidates": "all"},
-    {"batches": "fixed", "mechanism": "exponential", "voters": 10},
-    {
-        "batches": "fixed",
-        "mechanism": "clipped-logits",
-        "private_tokens": TOKENS,
-        "agreement": 0.99,
-    },
-    {
-        "batches": "fixed",
-        "mechanism": "invisible-ink",
-        "voters": 10,
-        "candidates": 40,
-        "temperature": 0.1,
-    },
-    {"examples": 15, "temperature": 0.5, "top_k": 5, "top_p": 0.9},
-]
+ALL_VOTE: dict[str, Any] = {"examples": 15}
 """Of fresh batches, so many examples that every row takes part."""
+PARTED: dict[str, Any] = {"batches": "fixed"}
+EXPONENTIAL: dict[str, Any] = {**PARTED, "mechanism": "exponential"}
+WAYS: list[dict[str, Any]] = [
+    ALL_VOTE,
+    {**ALL_VOTE, "mechanism": "exponential"},
+    {**ALL_VOTE, "candidates": 40},
+    PARTED,
+    {**PARTED, "mechanism": "clipped-logits", "candidates": "all"},
+    {**EXPONENTIAL, "voters": 10},
+    {**PARTED, "mechanism": "clipped-logits", "private_tokens": TOKENS, "agreement": 0.99},
+    {**PARTED, "mechanism": "invisible-ink", "voters": 10, "candidates": 40, "temperature": 0.1},
+    {**ALL_VOTE, "temperature": 0.5, "top_k": 5, "top_p": 0.9},
+]
+
+
+def asked(*epsilons: float, **way: Any) -> Unit:
+    return unit(contract(), epsilons=epsilons, shots=(2,), **way)
+
+
+def without_noise(rows: PrivateTable | None = None, **way: Any) -> tuple[Demonstration, ...]:
+    return written(asked(math.inf, **way), rows=rows)[INF]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_without_noise_the_private_texts_of_the_label_are_echoed(way: dict[str, Any]) -> None:
     """Both subsets hold the same text; of one text per label all rows vote."""
-    texts = written(unit(contract(), epsilons=(math.inf,), shots=(2,), **way))[INF]
-    assert {(one.label, one.text) for one in texts} == set(SECRET.items())
+    assert {(one.label, one.text) for one in without_noise(**way)} == set(SECRET.items())
 
 
 @pytest.mark.quick(
@@ -119,18 +118,14 @@ def test_without_noise_the_private_texts_of_the_label_are_echoed(way: dict[str, 
 )
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_with_much_noise_nothing_of_them_is_written(way: dict[str, Any]) -> None:
-    for one in written(unit(contract(), epsilons=(0.01,), shots=(2,), **way))[Cell("icl", 0.01, 2)]:
-        assert SECRET[one.label][:4] not in one.text
+    (texts,) = written(asked(0.01, **way)).values()
+    assert not any(SECRET[one.label][:4] in one.text for one in texts)
 
 
 def test_a_text_ends_at_its_end_or_after_so_many_tokens() -> None:
     """The echo ends with a line break after eleven tokens; of five tokens the text is cut."""
-    asked, shorter = (
-        unit(contract(), epsilons=(math.inf,), shots=(2,), examples=15, max_tokens=most)
-        for most in (TOKENS, 5)
-    )
-    assert max(len(one.text) for one in written(asked)[INF]) == 10
-    cut = written(shorter)[INF]
+    whole, cut = (without_noise(**ALL_VOTE, max_tokens=most) for most in (TOKENS, 5))
+    assert max(len(one.text) for one in whole) == 10
     assert {one.text for one in cut} == {"zebr", "quic"}, "a blank and four letters"
 
 
@@ -139,15 +134,7 @@ def test_rows_elect_so_many_tokens_and_the_model_writes_the_others_alone(electio
     """The blank is the model's own and needs no election; the echo that follows a mixed text is of
     the example's next letter.
     """
-    asked = unit(
-        contract(),
-        epsilons=(math.inf,),
-        shots=(2,),
-        batches="fixed",
-        mechanism="exponential",
-        private_tokens=elections,
-    )
-    for one in written(asked)[INF]:
+    for one in without_noise(**EXPONENTIAL, private_tokens=elections):
         assert one.text[:elections] == SECRET[one.label][:elections]
         assert one.text[elections:] == PUBLIC_TEXT[1 + elections : TOKENS].decode().rstrip()
 
@@ -160,32 +147,17 @@ def test_where_enough_rows_agree_with_the_model_no_election_is_spent() -> None:
     rows = PrivateTable(
         pa.table({"label": ["good"] * 60, "text": [own, "quick quiz", "quick quiz"] * 20})
     )
-    way: dict[str, Any] = {"batches": "fixed", "mechanism": "exponential", "private_tokens": TOKENS}
     for agreement, expected in ((0.25, own[: TOKENS - 1].strip()), (0.75, "quick quiz")):
-        found = written(
-            unit(contract(), epsilons=(math.inf,), shots=(2,), agreement=agreement, **way),
-            rows=rows,
-        )
-        assert [one.text for one in found[INF] if one.label == "good"] == [expected]
+        found = without_noise(rows, **EXPONENTIAL, private_tokens=TOKENS, agreement=agreement)
+        assert [one.text for one in found if one.label == "good"] == [expected]
 
 
 def test_at_epsilon_zero_no_row_is_read() -> None:
     declared, asked = contract(), unit(contract(), shots=(1, 4))
-    texts = write_public(declared, asked, EchoGenerator(sure=1 - 1e-12))
-    assert {cell.epsilon for cell in texts} == {0.0} and [len(one) for one in texts.values()] == [
-        1,
-        4,
-    ]
-    assert {one.text for one in texts[Cell("icl", 0.0, 4)]} == {
-        PUBLIC_TEXT[:TOKENS].decode().strip()
-    }
-    assert [one.label for one in texts[Cell("icl", 0.0, 4)]] == list(
-        labels_of(
-            declared,
-            asked.seed,
-            4,
-        )
-    )
+    one, four = write_public(declared, asked, EchoGenerator(sure=1 - 1e-12)).items()
+    assert (one[0].epsilon, len(one[1]), four[0]) == (0.0, 1, Cell("icl", 0.0, 4))
+    assert {text.text for text in four[1]} == {PUBLIC_TEXT[:TOKENS].decode().strip()}
+    assert [text.label for text in four[1]] == list(labels_of(declared, asked.seed, 4))
 
 
 class Dies(Exception):
@@ -210,7 +182,7 @@ class Mortal(Memory):
 
 @pytest.mark.quick("False-{'examples': 15, 'mechanism': 'exponential'}")
 @pytest.mark.parametrize(
-    ("private", "way"),
+    "private, way",
     [
         pytest.param(
             private,
@@ -244,11 +216,11 @@ def test_a_killed_generation_goes_on_at_the_token_that_it_lost(
 def test_a_generation_whose_seed_is_lost_draws_otherwise() -> None:
     """Else the test above would pass on noise that is always the same."""
     declared = contract(private=True)
-    asked = unit(declared, epsilons=(5.0,), shots=(2,))
-    draws = draws_for(declared, asked.seed)
-    assert written(asked, declared, journal=Mortal(draws, 1000, {}, {})) != written(
-        asked, declared, journal=Mortal(draws, 1000, {}, {})
+    one, other = (
+        written(asked(5.0), declared, journal=Mortal(draws_for(declared, 0), 1000, {}, {}))
+        for _ in range(2)
     )
+    assert one != other
 
 
 def test_twins_write_one_text() -> None:
@@ -290,45 +262,36 @@ def test_a_record_changes_one_voter_s_prompt_at_most() -> None:
 def test_fixed_batches_part_the_rows_of_a_label_among_its_texts() -> None:
     """Every row votes on one text at most, the same for all its tokens; one voter knows no row."""
     declared = contract()
-    asked = unit(declared, epsilons=(4.0,), shots=(6,), batches="fixed")
-    job = job_of(declared, points_of(asked).values(), Memory(draws_for(declared, 0)))
+    points = points_of(unit(declared, epsilons=(4.0,), shots=(6,), batches="fixed")).values()
+    job = job_of(declared, points, Memory(draws_for(declared, 0)))
     (plan,) = job.plans.values()
-    prompts = WritingPrompts(declared, EchoGenerator(), plan.shape)
-    rows = PrivateRows(table(), prompts)
-    batches = {
-        shot: set(rows.batch(Text(job, plan.point.key, shot, label)).tolist())
-        for shot, label in enumerate(plan.labels)
-    }
-    assert sorted(row for batch in batches.values() for row in batch) == list(range(80))
-    assert batches == {
-        shot: set(rows.batch(Text(job, plan.point.key, shot, label)).tolist())
-        for shot, label in enumerate(plan.labels)
-    }
-    mine = {shot for shot, label in enumerate(plan.labels) if label == "good"}
-    assert all(row % 2 == 0 for shot in mine for row in batches[shot])
+    rows = PrivateRows(table(), WritingPrompts(declared, EchoGenerator(), plan.shape))
+    batches, again = (
+        [
+            {*rows.batch(Text(job, plan.point.key, shot, label)).tolist()}
+            for shot, label in enumerate(plan.labels)
+        ]
+        for _ in range(2)
+    )
+    assert sorted(row for batch in batches for row in batch) == list(range(80))
+    assert batches == again
+    for batch, label in zip(batches, plan.labels, strict=True):
+        assert label == "bad" or all(row % 2 == 0 for row in batch)
 
 
 def test_a_context_too_small_for_the_examples_is_refused_before_a_row_is_read() -> None:
     declared = contract()
-    asked = unit(declared, epsilons=(4.0,), shots=(2,), examples=4)
-    journal = Memory(draws_for(declared, 0))
-    with pytest.raises(
-        ModelError,
-        match=r"reads 80 tokens, which leaves \d for each of 4 examples; expected at least 8",
-    ):
-        write(
-            table(),
-            declared,
-            EchoGenerator(context=80),
-            [job_of(declared, points_of(asked).values(), journal)],
-        )
+    points = points_of(asked(4.0, examples=4)).values()
+    job = job_of(declared, points, Memory(draws_for(declared, 0)))
+    told = r"reads 80 tokens, which leaves \d for each of 4 examples; expected at least 8"
+    with pytest.raises(ModelError, match=told):
+        write(table(), declared, EchoGenerator(context=80), [job])
 
 
 def test_long_and_strange_texts_are_cut_each_to_its_own_length() -> None:
     """Nothing that stands in a row stops the others, or is told."""
     texts = {"good": "é" * 100_000, "bad": "quick quiz"}
-    asked = unit(contract(), epsilons=(math.inf,), shots=(2,), examples=15)
-    found = {one.label: one.text for one in written(asked, rows=table(20, texts))[INF]}
+    found = {one.label: one.text for one in without_noise(table(20, texts), **ALL_VOTE)}
     assert found["bad"] == "quick quiz" and set(found["good"]) <= {"é", "\ufffd"}
 
 
@@ -339,45 +302,25 @@ def split(declared: TextContract) -> SplitTable:
 
 def test_a_run_gives_a_result_for_every_system() -> None:
     declared = contract()
-    asked = unit(
-        declared,
-        epsilons=(2.0, math.inf),
-        shots=(1, 2),
-        variants={"fixed": {"batches": "fixed", "mechanism": "clipped-logits"}},
-    )
-    rows = run_texts(split(declared), declared, asked, HashScorer(), EchoGenerator())
-    cells = {(row.system, row.epsilon, row.shots) for row in rows}
-    icl = {
-        (system, epsilon, shots)
-        for system in ("icl", "icl-fixed")
-        for epsilon in (2.0, math.inf)
-        for shots in (1, 2)
+    own = {"fixed": {"batches": "fixed", "mechanism": "clipped-logits"}}
+    grid = unit(declared, epsilons=(2.0, math.inf), shots=(1, 2), variants=own)
+    rows = run_texts(split(declared), declared, grid, HashScorer(), EchoGenerator())
+    answered = [(name, epsilon) for name in ("icl", "icl-fixed") for epsilon in (2.0, math.inf)]
+    answered += [("icl", 0.0), ("random-rows", math.inf)]
+    assert {(row.system, row.epsilon, row.shots) for row in rows} == {
+        *((*one, shots) for one in answered for shots in (1, 2)),
+        *((cell.system, cell.epsilon, cell.shots) for cell in (ZERO_SHOT, MAJORITY)),
     }
-    others = {
-        ("icl", 0.0, 1),
-        ("icl", 0.0, 2),
-        ("random-rows", math.inf, 1),
-        ("random-rows", math.inf, 2),
-    }
-    assert cells == icl | others | {
-        (cell.system, cell.epsilon, cell.shots) for cell in (ZERO_SHOT, MAJORITY)
-    }
-    assert {row.query_count for row in rows} == {3} and all(
-        row.auc is None or row.system == "majority" for row in rows
-    )
+    assert {row.query_count for row in rows} == {3}
+    assert {row.system for row in rows if row.auc is not None} <= {"majority"}
 
 
 def test_real_rows_are_of_the_labels_that_are_written() -> None:
-    declared, asked = contract(), unit(contract(), epsilons=(math.inf,), shots=(2,))
-    found = random_rows(table(), declared, asked)[Cell("random-rows", math.inf, 2)]
-    assert [one.label for one in found] == list(
-        labels_of(
-            declared,
-            asked.seed,
-            2,
-        )
-    ) and {one.text for one in found} == set(SECRET.values())
-    assert random_rows(table(), declared, unit(declared, epsilons=(1.0,))) == {}
+    declared = contract()
+    (found,) = random_rows(table(), declared, asked(math.inf)).values()
+    assert [one.label for one in found] == list(labels_of(declared, 0, 2))
+    assert {one.text for one in found} == set(SECRET.values())
+    assert random_rows(table(), declared, asked(1.0)) == {}
 
 
 def test_texts_without_noise_are_not_shown() -> None:
@@ -388,19 +331,15 @@ def test_texts_without_noise_are_not_shown() -> None:
 
 
 def test_prompts_show_the_demonstrations_and_then_the_query() -> None:
-    declared = contract()
+    declared, cell = contract(), Cell("icl", 1.0, 2)
     shown = (Demonstration("good", "hello"), Demonstration("bad", "go away"))
-    released, asked = {Cell("icl", 1.0, 2): shown}, unit(declared, epsilons=(1.0,), shots=(2,))
     prompts = FewShotGeneration().prompts(
-        released, {}, table(), split(declared).queries, declared, asked
+        {cell: shown}, {}, table(), split(declared).queries, declared, asked(1.0)
     )
     instruction = declared.prompts.answering.instruction
     assert prompts[ZERO_SHOT][0] == f"{instruction}\n\nLetter: one\nKind:"
-    assert (
-        prompts[Cell("icl", 1.0, 2)][1]
-        == f"{instruction}\n\nLetter: hello\nKind: Wanted\n\nLetter: go away\nKind: "
-        f"Unwanted\n\nLetter: two\nKind:"
-    )
+    kinds = "Letter: hello\nKind: Wanted\n\nLetter: go away\nKind: Unwanted"
+    assert prompts[cell][1] == f"{instruction}\n\n{kinds}\n\nLetter: two\nKind:"
 
 
 def test_open_answers_match_exactly_or_not_at_all() -> None:
@@ -429,8 +368,8 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
 def test_a_pool_s_rows_are_those_of_its_label() -> None:
     declared = contract()
     shape = GenerationShape.of(declared, FewShotOptions())
-    prompts = WritingPrompts(declared, EchoGenerator(), shape)
-    rows = PrivateRows(table(3), prompts)
-    assert rows.of(VoterPool("bad", 30)).tolist() == [1, 3, 5] and rows.of(
-        VoterPool(None, 30)
-    ).tolist() == list(range(6))
+    rows = PrivateRows(table(3), WritingPrompts(declared, EchoGenerator(), shape))
+    assert [rows.of(VoterPool(label, 30)).tolist() for label in ("bad", None)] == [
+        [1, 3, 5],
+        [0, 1, 2, 3, 4, 5],
+    ]

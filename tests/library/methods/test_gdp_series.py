@@ -5,6 +5,7 @@ are, in which group and period.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -26,16 +27,18 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_mean import Origin
-from dpicl.methods import METHODS, Options, grid, tabular, unit_of
-from dpicl.methods.base import draws_for
+from dpicl.methods import METHODS, grid, tabular
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
+from dpicl.quality.series import drifts
 from dpicl.quality.worth import ReleasePoint, noisy_releases
 from dpicl.release.horizon import entering_counts
 from lab.in_memory import averages
 from tests.direct import point
+from tests.library import units
 from tests.library.examples import seeded
 from tests.library.series_contracts import NAME, series_contract, series_tree, visit
+from tests.library.units import unit_for
 
 METHOD = METHODS["gdp_tabicl"]
 KEY = bytes(range(32))
@@ -126,6 +129,24 @@ def moved(one: GroupSeries, mine: list[np.ndarray], its: list[np.ndarray]) -> in
     )
 
 
+def drawn(
+    one: GroupSeries, history: list[np.ndarray], seed: int = 0, name: str = ""
+) -> list[Arrays]:
+    """What is released of every period."""
+    released = list[Arrays]()
+    for period in range(1, PERIODS + 1):
+        noise = stream(seed, "test", name, str(period))
+        released.append(one.draw(history[:period], released, noise))
+    return released
+
+
+def crowd(count: int, of: Callable[[int, int], dict[str, Any]]) -> list[Any]:
+    """Rows of so many persons who come every day."""
+    return [
+        row(f"p{who}", day, **of(who, day)) for day in range(1, PERIODS + 1) for who in range(count)
+    ]
+
+
 DAYS = st.integers(1, PERIODS)
 PAID = st.sampled_from(["-5", "500", "247.5", "0", "?", "-100", "1e9"])
 """At the bounds and beyond them, in the middle, and missing."""
@@ -159,13 +180,7 @@ OTHERS = [
 @given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3), st.booleans())
 @settings(max_examples=settings.default.max_examples // 5)
 def test_no_rows_of_a_person_move_all_sums_by_more_than_is_priced(
-    mine: list[Any],
-    its: list[Any],
-    shots: int,
-    origin: Origin,
-    rows: int,
-    nightly: int,
-    back: bool,
+    mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool
 ) -> None:
     rows, nightly = max(rows, nightly), max(2, min(rows, nightly))
     most = {"rows": max(rows, nightly), "nightly": nightly}
@@ -220,10 +235,8 @@ def test_a_replaced_person_moves_more_where_sums_are_measured_from_the_middle() 
             one.counters.squared_sensitivity,
             moved(one, [high] * 3 + nothing, [low] * 3 + nothing),
         )
-    assert (
-        priced["centre"] == (1 + sums) * priced["lower"]
-        and priced["lower"] < reached["centre"] <= priced["centre"]
-    )
+    assert priced["centre"] == (1 + sums) * priced["lower"]
+    assert priced["lower"] < reached["centre"] <= priced["centre"]
     assert sums == pytest.approx(8 / (8 + (8 / 3) ** 0.5), rel=1e-3), "eight sums and a count"
     assert reached["lower"] <= priced["lower"]
 
@@ -236,34 +249,25 @@ def test_windows_without_noise_are_the_averages_of_their_rows(shots: int, origin
     """
     contract, chance = series_contract(tree(rows=PERIODS, nightly=2)), np.random.default_rng(0)
     one = series(contract, shots, origin=origin)
-    rows = [
-        row(
-            f"p{who}",
-            day,
-            age=int(chance.integers(18, 91)),
-            paid=["?", "12.5", "490"][who % 3],
-            city="aabc"[who % 4],
-            buys=("no", "yes")[who % 2],
-        )
-        for day in range(1, PERIODS + 1)
-        for who in range(48)
-    ]
-    history, released = vectors(one, rows), list[Arrays]()
-    for period in range(1, PERIODS + 1):
-        released.append(one.draw(history[:period], released, stream(0, "test", "", str(period))))
+    rows = crowd(
+        48,
+        lambda who, _: {
+            "age": int(chance.integers(18, 91)),
+            "paid": ["?", "12.5", "490"][who % 3],
+            "city": "aabc"[who % 4],
+            "buys": ("no", "yes")[who % 2],
+        },
+    )
+    released = drawn(one, vectors(one, rows))
     for first, last in ((1, PERIODS), (1, 1), (2, 4)):
         own = table(contract, [each for each in rows if first <= int(each["day"][-2:]) <= last])
-        groups, options = (
-            partition(contract, shots),
-            aggregate.AggregateOptions("paid-columns", origin),
-        )
         truth = averages(
             own,
             assign(own, contract, shots),
-            groups,
+            partition(contract, shots),
             contract,
             epsilon=math.inf,
-            options=options,
+            options=aggregate.AggregateOptions("paid-columns", origin),
             stream=seeded(),
         )
         for shown, expected in zip(
@@ -282,21 +286,10 @@ def test_windows_without_noise_are_the_averages_of_their_rows(shots: int, origin
 def test_the_noise_is_what_it_is_said_to_be() -> None:
     """Of the number of rows, and of means of groups with as many rows each."""
     one = series(series_contract(tree(rows=PERIODS, nightly=2)), 2, sigma=Fraction(2))
-    days, persons = range(1, PERIODS + 1), range(300)
-    history = vectors(
-        one,
-        [
-            row(f"p{who}", day, age=18 + who % 73, buys=("no", "yes")[who % 2])
-            for day in days
-            for who in persons
-        ],
-    )
-    off, means, stated = [], [], []
+    rows = crowd(300, lambda who, _: {"age": 18 + who % 73, "buys": ("no", "yes")[who % 2]})
+    history, off, means, stated = vectors(one, rows), [], [], []
     for seed in range(120):
-        released = [
-            one.draw(history[:period], [], stream(seed, "test", "", str(period)))
-            for period in range(1, PERIODS + 1)
-        ]
+        released = drawn(one, history, seed)
         seen = one.window_rows(released, [(2, 4)])
         off.append((seen.rows[0] - 900) / seen.deviations[0])
         stated.append(one.errors(released, [(2, 4)])[0][0])
@@ -306,76 +299,65 @@ def test_the_noise_is_what_it_is_said_to_be() -> None:
     assert np.mean(stated) == pytest.approx(measured, rel=0.25)
 
 
-def test_drift_of_a_mean_and_of_a_category_is_found_in_its_column() -> None:
-    from dpicl.quality.series import drifts
-
+@pytest.mark.parametrize("drifting", ["age", "city", "(groups)"])
+def test_drift_of_a_mean_and_of_a_category_is_found_in_its_column(drifting: str) -> None:
     contract, chance = series_contract(tree(rows=PERIODS, nightly=2)), np.random.default_rng(1)
     one, names = series(contract, 2, sigma=Fraction(1)), (*contract.features, "(label)", "(groups)")
-    for drifting in ("age", "city", "(groups)"):
-        rows = [
-            row(
-                f"p{who}",
-                day,
-                age=int(
-                    chance.integers(60, 91)
-                    if drifting == "age" and day > 3
-                    else chance.integers(18, 91)
-                ),
-                paid=str(int(chance.integers(0, 500))),
-                city="a" if drifting == "city" and day > 3 else "abc"[int(chance.integers(3))],
-                sex="mf"[int(chance.integers(2))],
-                buys=("no", "yes")[
-                    int(chance.random() < (0.8 if drifting == "(groups)" and day > 3 else 0.5))
-                ],
-            )
-            for day in range(1, PERIODS + 1)
-            for who in range(400)
-        ]
-        history, released = vectors(one, rows), list[Arrays]()
-        for period in range(1, PERIODS + 1):
-            released.append(
-                one.draw(history[:period], released, stream(3, "test", drifting, str(period)))
-            )
-        found = {each.column: each.chance for each in drifts(one, released, names, 2)}
-        assert (
-            found.keys() == {*contract.features, "(groups)"}
-            and min(found, key=lambda name: found[name] or 1.0) == drifting
-        )
-        assert (found[drifting] or 0) < 1e-4 and all(
-            chance is None or chance > 1e-3 for name, chance in found.items() if name != drifting
-        )
+
+    def drifts_late(_: int, day: int) -> dict[str, Any]:
+        moved = drifting if day > 3 else ""
+        return {
+            "age": int(chance.integers(60 if moved == "age" else 18, 91)),
+            "paid": str(int(chance.integers(0, 500))),
+            "city": "a" if moved == "city" else "abc"[int(chance.integers(3))],
+            "sex": "mf"[int(chance.integers(2))],
+            "buys": ("no", "yes")[int(chance.random() < (0.8 if moved == "(groups)" else 0.5))],
+        }
+
+    released = drawn(one, vectors(one, crowd(400, drifts_late)), 3, drifting)
+    found = {each.column: each.chance for each in drifts(one, released, names, 2)}
+    assert found.keys() == {*contract.features, "(groups)"}
+    assert (found.pop(drifting) or 0) < 1e-4
+    assert all(chance is None or chance > 1e-3 for chance in found.values())
 
 
 def unit(shots: tuple[int, ...] = (2,), rates: tuple[Fraction, ...] = (), **chosen: Any) -> Unit:
-    options = Options.model_validate({"gdp_tabicl": {"allocation": "shared-count", **chosen}})
-    return unit_of("gdp_tabicl", NAME, 0, (2.0,), shots, rates, False, options)
+    chosen = {"allocation": "shared-count", **chosen}
+    return unit_for("gdp_tabicl", NAME, epsilons=(2.0,), shots=shots, rates=rates, **chosen)
+
+
+def sampling(rate: str) -> Contract:
+    content = tree()
+    content["privacy"]["sampling_rate"] = rate
+    return series_contract(content)
 
 
 def test_what_no_series_has_is_refused_in_one_sentence() -> None:
-    contract = series_contract(tree())
-    grid.check(METHOD, contract, unit())
-    grid.check(METHOD, contract, unit(rates=(Fraction(1),)))
-    sampled = tree()
-    sampled["privacy"]["sampling_rate"] = "1/10"
-    whole = tree()
-    whole["privacy"]["sampling_rate"] = "1"
-    grid.check(METHOD, series_contract(whole), unit())
-    grid.check(METHOD, series_contract(sampled), unit(rates=(Fraction(1),)))
-    for made, refused in (
+    contract, sampled, every_row = series_contract(tree()), sampling("1/10"), (Fraction(1),)
+    for fine in (
+        (contract, unit()),
+        (contract, unit(rates=every_row)),
+        (sampling("1"), unit()),
+        (sampled, unit(rates=every_row)),
+    ):
+        grid.check(METHOD, *fine)
+    for declared, wrong, refused in (
         (
-            (contract, unit(allocation="paid-columns")),
+            contract,
+            unit(allocation="paid-columns"),
             r"allocation=.?paid-columns.?: expected shared-count: visits has a horizon",
         ),
         (
-            (contract, unit(epsilon_is="amplified")),
+            contract,
+            unit(epsilon_is="amplified"),
             "epsilon_is=.*: expected nominal: visits has a horizon",
         ),
-        ((contract, unit(rates=(Fraction(1, 2),))), "sampling_rate=.*1/2.*: expected 1: all rows"),
-        ((series_contract(sampled), unit()), "sampling_rate=.*1/10.*: expected 1: all rows"),
-        ((contract, unit(shots=(3,))), "shots=3"),
+        (contract, unit(rates=(Fraction(1, 2),)), "sampling_rate=.*1/2.*: expected 1: all rows"),
+        (sampled, unit(), "sampling_rate=.*1/10.*: expected 1: all rows"),
+        (contract, unit(shots=(3,)), "shots=3"),
     ):
         with pytest.raises(ParameterError, match=refused):
-            grid.check(METHOD, *made)
+            grid.check(METHOD, declared, wrong)
 
 
 def test_every_number_of_shots_is_a_horizon_at_the_whole_price() -> None:
@@ -383,34 +365,19 @@ def test_every_number_of_shots_is_a_horizon_at_the_whole_price() -> None:
     costs = grid.prices(METHOD, contract, unit(shots=(1, 2, 4)))
     assert [cell.shots for cell in costs] == [1, 2, 4]
     for cell, cost in costs.items():
-        assert (
-            cost.charged == cost.nominal
-            and cost.charged.epsilon == pytest.approx(2, rel=0.01)
-            and cost.charged.delta == 1e-6
-        )
-        assert METHOD.identity(contract, point(unit(), cell)).keys() == {
-            "delta",
-            "sum_origin",
-            "horizon",
-            "first",
-            "last",
-            "series",
-        }
-        assert "of all rows and no subsample" in METHOD.statement(
-            contract, point(unit(), cell), cost
-        )
+        asked = point(unit(), cell)
+        assert cost.charged == cost.nominal and cost.charged.delta == 1e-6
+        assert cost.charged.epsilon == pytest.approx(2, rel=0.01)
+        named = {"delta", "sum_origin", "horizon", "first", "last", "series"}
+        assert METHOD.identity(contract, asked).keys() == named
+        assert "of all rows and no subsample" in METHOD.statement(contract, asked, cost)
     with pytest.raises(PrivacyError, match="no release of the whole table is charged"):
-        method: Any = METHOD
-        private = table(contract, OTHERS)
-        (asked,) = grid.points(method, unit()).values()
-        marks = np.zeros(private.row_count, dtype=np.int16)
-        method.draw(private, contract, asked, draws_for(contract, 0), marks)
+        units.drawn(unit(), contract, table(contract, OTHERS))
 
 
 def test_of_next_to_no_rows_noise_is_told_though_no_epsilon_would_be_enough() -> None:
     """Gaussian noise has a largest epsilon, which the search for a better one may not trip over."""
-    contract = series_contract(tree() | {"population": 1})
-    method = tabular("gdp_tabicl")
+    contract, method = series_contract(tree() | {"population": 1}), tabular("gdp_tabicl")
 
     def asked(epsilon: float) -> list[ReleasePoint]:
         points = grid.points(method, replace(unit(), epsilons=(epsilon,))).values()
@@ -418,4 +385,4 @@ def test_of_next_to_no_rows_noise_is_told_though_no_epsilon_would_be_enough() ->
 
     (noisy,) = noisy_releases(asked(400.0))
     assert noisy.enough == math.inf and "expected fewer columns or bins" in noisy.warning
-    assert not list(noisy_releases(asked(*unit().epsilons), rows=10**6))
+    assert not list(noisy_releases(asked(2.0), rows=10**6))

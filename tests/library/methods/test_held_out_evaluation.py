@@ -19,7 +19,7 @@ from dpicl.data.central.exact_counts import row_bins
 from dpicl.data.reading.split import split_table
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.types import PrivatePrompts, PrivateTable, QueryTable, ReleasedRows
-from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods import tabular
 from dpicl.methods import tabular_method as evaluation
 from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_answers import ask_cell, truth_of
@@ -27,8 +27,9 @@ from dpicl.methods.tabular_method import Released
 from dpicl.models import spec
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.spec import ModelSpec, check_egress
-from lab import in_memory
+from tests.direct import release
 from tests.library.examples import random_table, seeded, small_contract
+from tests.library.units import unit_for
 
 KEY = bytes(32)
 MOST = 2
@@ -47,13 +48,9 @@ def as_persons(content: dict[str, Any]) -> None:
     content["privacy"] |= {"unit": "person", "person": {"id_column": "who", "max_rows": MOST}}
 
 
-def shop_unit(method: str, **options: Any) -> Unit:
-    return unit_of(method, "shop", 0, (1.0,), (2,), (), False, Options.model_validate(options))
-
-
 UNITS = {
-    "gdp_tabicl": shop_unit("gdp_tabicl"),
-    "mst_tabicl": shop_unit("mst_tabicl", mst_tabicl={"shot_selection": ["near", "shared"]}),
+    "gdp_tabicl": unit_for("gdp_tabicl", shots=(2,)),
+    "mst_tabicl": unit_for("mst_tabicl", shots=(2,), shot_selection=["near", "shared"]),
 }
 MODEL_ROWS = ReleasedRows(
     row_bins(PrivateTable(random_table(contract_of(), 300, 5)), contract_of())
@@ -62,18 +59,11 @@ MODEL_ROWS = ReleasedRows(
 
 def prompts_of(queries: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
     """Of demonstrations that were released before, whatever the held-out rows are."""
-    draws = draws_for(contract, 0)
     if unit.method == "mst_tabicl":
-        prompts = tabular("mst_tabicl").prompts(
-            Released({}, {Cell("counts", 1.0): MODEL_ROWS}), queries, contract, unit, draws
-        )
+        released: Any = Released({}, {Cell("counts", 1.0): MODEL_ROWS})
     else:
-        train = PrivateTable(random_table(contract, 50, 9))
-        benchmark = small_contract()
-        seeded = draws_for(benchmark, 0)
-        released = in_memory.of_table(tabular("gdp_tabicl"), train, benchmark, unit, seeded)
-        prompts = tabular("gdp_tabicl").prompts(released, queries, contract, unit, draws)
-    return prompts
+        released = release(PrivateTable(random_table(contract, 50, 9)), small_contract(), unit)
+    return tabular(unit.method).prompts(released, queries, contract, unit, draws_for(contract, 0))
 
 
 def counts_of(
@@ -109,13 +99,10 @@ def test_one_row_moves_every_count_by_one_at_most(
         "less": [before, after.slice(1)],
         "twice": [before, after.slice(0, 1), after],
     }[kind]
-    there, then = (
-        counts_of(rows, contract, unit, most),
-        counts_of(pa.concat_tables(changed), contract, unit, most),
-    )
-    assert (
-        np.abs(there - then).max() <= 1 and len(there) == len(evaluation.measured_cells(unit)) + 1
-    )
+    there = counts_of(rows, contract, unit, most)
+    then = counts_of(pa.concat_tables(changed), contract, unit, most)
+    assert np.abs(there - then).max() <= 1
+    assert len(there) == len(evaluation.measured_cells(unit)) + 1
 
 
 @given(st.integers(0, 99), st.integers(1, 9), st.sampled_from([None, 5]))
@@ -145,15 +132,13 @@ def test_a_place_that_matters_fails_the_same_check() -> None:
     moved = QueryTable(pa.concat_tables([random_table(benchmark, 1, 7), queries.data]))
     cell = Cell("icl", 1.0, 2)
     for contract, same in ((contract_of(), True), (benchmark, False)):
-        before, after = (
-            prompts_of(queries, contract, unit)[cell],
-            prompts_of(moved, contract, unit)[cell],
-        )
+        before = prompts_of(queries, contract, unit)[cell]
+        after = prompts_of(moved, contract, unit)[cell]
         assert (before == after[1:]) == same
 
 
 @pytest.mark.parametrize(
-    ("change", "unit", "neighbours"),
+    "change, unit, neighbours",
     [
         (lambda content: None, "row", "add-or-remove-one"),
         (lambda content: content["privacy"].update(neighbours="replace-one"), "row", "replace-one"),
@@ -182,12 +167,10 @@ def test_noise_is_as_wide_as_stated_and_nothing_but_accuracy_is_told() -> None:
         < 5 * evaluation.deviation(contract, unit) / 4000**0.5
     )
     for one in evaluation.metrics_of([60, 130, 100], unit).values():
-        assert (
-            0 <= one.accuracy <= 1
-            and one.query_count == 100
-            and one.balanced_accuracy is None
-            and one.auc is None
-        )
+        assert 0 <= one.accuracy <= 1
+        assert one.query_count == 100
+        assert one.balanced_accuracy is None
+        assert one.auc is None
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpicl.contract.pipeline import Cell
 from dpicl.data.central import adaptive, spanning_tree
 from dpicl.data.central.graphical_model import NoisyMarginal
 from dpicl.ground.randomness import Stream, stream
@@ -26,17 +25,18 @@ from dpicl.mechanisms.noisy_max import bounded_range_max, exponential_max, gauss
 from dpicl.mechanisms.noisy_steps import GaussianBudget
 from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from dpicl.mechanisms.stable_top import LARGEST_EPSILON, StableTop
-from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.few_shot_plan import plan_release
+from dpicl.methods import METHODS, tabular
 from dpicl.methods.few_shot_voting import rule_of
-from dpicl.methods.options import FewShotOptions, PateOptions
+from dpicl.methods.options import PateOptions
 from dpicl.methods.tab_pate import Sizes, noisy_votes
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.models.votes import VoteRule, public_votes, whole_votes
-from tests.direct import point, release
+from tests.direct import release
 from tests.library.examples import random_table, seeded, small_contract
+from tests.library.methods.test_few_shot_plan import INK, planned
 from tests.library.methods.test_gaussian_noise import counts
 from tests.library.text_contracts import TEXT_CONTRACTS
+from tests.library.units import unit_for
 
 HUGE = 1e6
 DRAWS = 200
@@ -131,49 +131,25 @@ def test_invisible_ink_samples_from_the_softmax_of_mean_differences_at_its_tempe
 
 def test_a_plan_at_infinity_has_the_temperature_of_its_finite_ones_and_no_clip_that_binds() -> None:
     trec = TEXT_CONTRACTS["trec"]
-    options = Options(
-        few_shot_generation=FewShotOptions(
-            mechanism="invisible-ink", batches="fixed", voters=8, temperature=1.5
-        )
+    (finite, one), (silent, other) = (
+        planned(trec, epsilon=epsilon, temperature=1.5, **INK) for epsilon in (8.0, math.inf)
     )
-    unit = unit_of("few_shot_generation", "trec", 0, (8.0, math.inf), (4,), (), False, options)
-    finite, silent = (
-        plan_release(trec, point(unit, Cell("icl", epsilon, 4))) for epsilon in unit.epsilons
-    )
-    tokens = [next(iter(plan.drawings.values())).noise.token for plan in (finite, silent)]
-    assert all(
-        isinstance(token, DifferenceToken) and token.temperature == Fraction(3, 2)
-        for token in tokens
-    )
-    assert (
-        rule_of(silent.shape, silent).clip
-        == UNCLIPPED
-        > (rule_of(finite.shape, finite).clip or math.inf)
-    )
-    assert [plan.drawings.keys() for plan in (finite, silent)] == [
-        finite.drawings.keys()
-    ] * 2 and finite.shape == silent.shape
+    assert one.noise.token.temperature == other.noise.token.temperature == Fraction(3, 2)
+    clips = [rule_of(plan.shape, plan).clip for plan in (finite, silent)]
+    assert clips[1] == UNCLIPPED > (clips[0] or math.inf)
+    assert (finite.drawings.keys(), finite.shape) == (silent.drawings.keys(), silent.shape)
 
 
 RELEASES = [(name, {}) for name in TABLES if name != "tab_pate"]
 RELEASES += [("ldp_tabicl", {"design": "subset", "estimator": "log-linear"})]
 
 
-@pytest.mark.parametrize(("name", "options"), RELEASES, ids=str)
+@pytest.mark.parametrize("name, options", RELEASES, ids=str)
 def test_a_table_is_released_as_with_next_to_no_noise(name: str, options: dict[str, str]) -> None:
     """All rows take part; what is told of the noise's size beside a number is no part of it."""
     contract, method = small_contract(), tabular(name)
     rates = (Fraction(1),) if name == "gdp_tabicl" else ()
-    unit = unit_of(
-        name,
-        contract.name,
-        0,
-        (HUGE, math.inf),
-        (2,),
-        rates,
-        False,
-        Options.model_validate({name: options}),
-    )
+    unit = unit_for(name, epsilons=(HUGE, math.inf), shots=(2,), rates=rates, **options)
     draws = release(PrivateTable(random_table(contract, 300, 0)), contract, unit).draws
     ordered = sorted(draws, key=lambda cell: cell.epsilon or 0.0)
     assert [cell.epsilon for cell in ordered] == [HUGE, math.inf]

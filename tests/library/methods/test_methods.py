@@ -16,32 +16,24 @@ from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.prompts import SHARED_SETS
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.errors import PrivacyError
-from dpicl.methods import METHODS, Options, grid, tabular, unit_of
+from dpicl.methods import METHODS, grid, tabular
 from dpicl.methods.base import draws_for
 from dpicl.methods.evaluation import Result
-from dpicl.methods.options import LdpOptions
 from dpicl.models.kinds.fake import HashScorer
 from lab import in_memory
-from tests.direct import run
+from tests.direct import points_of, release, run
 from tests.library.examples import private_contract, small_contract
+from tests.library.units import drawn, unit_for
 
 CONTRACT, PRIVATE = small_contract(), private_contract()
-GDP, LDP = tabular("gdp_tabicl"), tabular("ldp_tabicl")
+GDP = tabular("gdp_tabicl")
 every_method = pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
 Splitter = Callable[..., SplitTable]
 
 
 def _unit(method: str, **changes: Any) -> Unit:
-    known: dict[str, Any] = {
-        "seed": 0,
-        "epsilons": (1.0, math.inf),
-        "shots": (1, 2, 4),
-        "sampling_rates": (),
-        "baselines": True,
-        "options": Options(),
-        **changes,
-    }
-    return unit_of(method, "shop", **known)  # type: ignore[arg-type]
+    known = {"epsilons": (1.0, math.inf), "shots": (1, 2, 4), "baselines": True}
+    return unit_for(method, **{**known, **changes})
 
 
 def _run(
@@ -81,19 +73,12 @@ def test_every_cell_and_what_it_is_compared_with_has_a_result(
 
 
 def test_central_cells_state_both_epsilons(small_split: Splitter) -> None:
-    for result in _run("gdp_tabicl", small_split(), baselines=False):
-        amplified = (
-            None
-            if result.system != "icl"
-            else math.log1p(math.expm1(1) / 2)
-            if result.epsilon == 1
-            else math.inf
-        )
-        assert result.amplified_epsilon == (None if amplified is None else pytest.approx(amplified))
-    assert all(
-        result.amplified_epsilon is None
-        for result in _run("ldp_tabicl", small_split(), baselines=False)
-    )
+    amplified = {1.0: pytest.approx(math.log1p(math.expm1(1) / 2)), math.inf: math.inf}
+    for method in ("gdp_tabicl", "ldp_tabicl"):
+        for result in _run(method, small_split(), baselines=False):
+            is_sampled = result.system == "icl" and method == "gdp_tabicl"
+            expected = amplified[result.epsilon] if is_sampled else None
+            assert result.amplified_epsilon == expected
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -108,62 +93,53 @@ def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str
         in_memory.check_free(METHODS[method], PRIVATE, unit)
 
 
-def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
-    unit = _unit("ldp_tabicl", epsilons=(1.0,))
-    cell = Cell("reports", 1.0)
-    return grid.draw(
-        LDP, split.train, contract, grid.points(LDP, unit), draws_for(contract, 0), {}
-    )[cell].stored
-
-
-def _averages(contract: Contract, split: SplitTable) -> tuple[Any, Any]:
-    unit, draws = _unit("gdp_tabicl", epsilons=(1.0,)), draws_for(contract, 0)
-    members = grid.prepare(GDP, split.train, contract, grid.points(GDP, unit), draws)
-    return grid.draw(GDP, split.train, contract, grid.points(GDP, unit), draws, members), {
-        cell.key: rows.tolist() for cell, rows in members.items()
-    }
-
-
-def test_real_releases_draw_fresh_noise_every_time(small_split: Splitter) -> None:
-    split = small_split()
-    assert (_reports(CONTRACT, split) == _reports(CONTRACT, split)).all()
-    assert (_reports(PRIVATE, split) != _reports(PRIVATE, split)).any()
-    assert _averages(CONTRACT, split) == _averages(CONTRACT, split)
-    one, other = _averages(PRIVATE, split), _averages(PRIVATE, split)
-    assert one[0] != other[0] and one[1] != other[1]
+@every_method
+def test_real_releases_draw_fresh_noise_every_time(method: str, small_split: Splitter) -> None:
+    unit, train = _unit(method, epsilons=(1.0,)), small_split().train
+    again = [drawn(unit, contract, train) for contract in (CONTRACT, CONTRACT, PRIVATE, PRIVATE)]
+    one, same, fresh, other = (
+        [METHODS[method].encode(each) for each in draw.values()] for draw in again
+    )
+    assert one == same and fresh != other
 
 
 def test_cells_draw_independent_subsamples(small_split: Splitter) -> None:
-    _, members = _averages(CONTRACT, small_split())
-    kept = {key: tuple(number >= 0 for number in rows) for key, rows in members.items()}
-    assert len(set(kept.values())) == len(kept) == 3
-    assert all(0.3 < np.mean(rows) < 0.7 for rows in kept.values())
+    train, points = small_split().train, points_of(_unit("gdp_tabicl", epsilons=(1.0,)))
+
+    def members(contract: Contract) -> list[tuple[bool, ...]]:
+        marks = grid.prepare(GDP, train, contract, points, draws_for(contract, 0))
+        return [tuple(number >= 0 for number in rows) for rows in marks.values()]
+
+    kept = members(CONTRACT)
+    assert len(kept) == len({*kept}) == 3 and kept == members(CONTRACT)
+    assert all(0.3 < np.mean(rows) < 0.7 for rows in kept)
+    assert members(PRIVATE) != members(PRIVATE), "real ones are drawn afresh too"
 
 
 @pytest.mark.parametrize("encoding", ["k-ary", "one-hot"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
 def test_all_reports_of_a_client_cost_no_more_than_epsilon(encoding: Any, epsilon: float) -> None:
-    unit = _unit(
-        "ldp_tabicl", epsilons=(epsilon,), options=Options(ldp_tabicl=LdpOptions(encoding=encoding))
-    )
+    unit = _unit("ldp_tabicl", epsilons=(epsilon,), encoding=encoding)
     for cost in grid.costs(METHODS["ldp_tabicl"], CONTRACT, unit).values():
         assert 0.9 * epsilon < cost.nominal.epsilon <= epsilon and cost.amplified is None
         assert cost.nominal.unit == "client"
 
 
-def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Splitter) -> None:
-    split, unit = small_split(), _unit("ldp_tabicl")
-    draws = draws_for(CONTRACT, 0)
-    prompts = LDP.prompts(
-        in_memory.of_table(LDP, split.train, CONTRACT, unit, draws),
-        split.queries,
-        CONTRACT,
-        unit,
-        draws,
+def prompts(split: SplitTable, unit: Unit) -> dict[Cell, list[list[str]]]:
+    """The lines of every query's prompt."""
+    released = release(split.train, CONTRACT, unit)
+    written = tabular(unit.method).prompts(
+        released, split.queries, CONTRACT, unit, draws_for(CONTRACT, 0)
     )
-    asked = next(texts for cell, texts in prompts.items() if cell.system == "zero-shot")
-    for cell, texts in prompts.items():
-        lines = [text.split("\n") for text in texts]
+    return {cell: [text.split("\n") for text in texts] for cell, texts in written.items()}
+
+
+def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Splitter) -> None:
+    found = prompts(small_split(), _unit("ldp_tabicl"))
+    asked = [
+        line for cell, texts in found.items() if cell.system == "zero-shot" for (line,) in texts
+    ]
+    for cell, lines in found.items():
         assert [prompt[-1] for prompt in lines] == asked
         assert {len(prompt) for prompt in lines} == {(cell.shots or 0) + 1}
         assert all(line.endswith((" Yes", " No")) for prompt in lines for line in prompt[:-1])
@@ -172,31 +148,17 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
 
 
 def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) -> None:
-    split, unit, draws = small_split(), _unit("gdp_tabicl"), draws_for(CONTRACT, 0)
-    released = in_memory.of_table(GDP, split.train, CONTRACT, unit, draws)
-    for cell, texts in GDP.prompts(released, split.queries, CONTRACT, unit, draws).items():
-        heads = {text.rpartition("\n")[0] for text in texts}
-        assert len(heads) == 1 and len(heads.pop().splitlines()) == cell.shots
+    for cell, lines in prompts(small_split(), _unit("gdp_tabicl")).items():
+        (shown,) = {tuple(prompt[:-1]) for prompt in lines}
+        assert len(shown) == cell.shots
 
 
 def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str]]]:
     """The demonstrations of every query, by number of shots."""
-    split, draws = small_split(row_count=400), draws_for(CONTRACT, 0)
-    unit = _unit(
-        "ldp_tabicl",
-        epsilons=(5.0,),
-        options=Options(ldp_tabicl=LdpOptions(shot_selection=("nested", "shared"))),
-    )
-    prompts = LDP.prompts(
-        in_memory.of_table(LDP, split.train, CONTRACT, unit, draws),
-        split.queries,
-        CONTRACT,
-        unit,
-        draws,
-    )
+    unit = _unit("ldp_tabicl", epsilons=(5.0,), shot_selection=("nested", "shared"))
     return {
-        cell.shots or 0: [text.split("\n")[:-1] for text in texts]
-        for cell, texts in prompts.items()
+        cell.shots or 0: [lines[:-1] for lines in texts]
+        for cell, texts in prompts(small_split(row_count=400), unit).items()
         if cell.system == system
     }
 

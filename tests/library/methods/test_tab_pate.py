@@ -18,8 +18,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import PrivateTable
-from dpicl.methods import METHODS, Options, grid, tabular, unit_of
-from dpicl.methods.base import draws_for
+from dpicl.methods import METHODS, grid
 from dpicl.methods.tab_pate import (
     COLUMNS_SHARE,
     TabPate,
@@ -38,6 +37,7 @@ from tests.direct import point
 from tests.library.examples import random_table, seeded, small_contract
 from tests.library.kinds import kind_contract
 from tests.library.methods.spending import spending
+from tests.library.units import drawn, unit_for
 
 SIZES = (3, 2, 4)
 KEY = bytes(range(32))
@@ -79,9 +79,9 @@ def test_a_row_more_teaches_one_teacher_and_moves_one_vote_on_each_query(
         voted(rows, of_rows, of, teachers) for rows, of_rows in ((less, before), (more, after))
     )
     moved = np.abs(one - other)
-    assert (
-        moved.max() <= 1 and (moved.sum(axis=1) <= 2).all() and (one.sum(axis=1) == teachers).all()
-    )
+    assert moved.max() <= 1
+    assert (moved.sum(axis=1) <= 2).all()
+    assert (one.sum(axis=1) == teachers).all()
     released = moved[:, 1:] if of[-1] == 2 else moved
     assert released.sum(axis=1).max() <= moved_by_one(of[-1])
 
@@ -132,7 +132,7 @@ def test_many_teachers_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("queries", ["public", "released"])
-@pytest.mark.parametrize(("label", "moved"), [("binary", 1), ("classes", 2)])
+@pytest.mark.parametrize("label, moved", [("binary", 1), ("classes", 2)])
 def test_the_noise_of_all_counts_and_votes_is_what_is_charged(
     label: str, moved: int, queries: str
 ) -> None:
@@ -140,71 +140,39 @@ def test_the_noise_of_all_counts_and_votes_is_what_is_charged(
     the epsilon of each.
     """
     contract, epsilon = kind_contract(label), 0.75
-    unit = unit_of(
-        TabPate.name,
-        contract.name,
-        0,
-        (epsilon,),
-        (1,),
-        (),
-        False,
-        Options.model_validate({TabPate.name: {"queries": queries}}),
-    )
-    ((cell, cost),) = grid.prices(METHODS[TabPate.name], contract, unit).items()
-    labelled = METHODS[TabPate.name].identity(contract, point(unit, cell))["labelled"]
-    with spending("dpicl.methods.tab_pate", "dpicl.methods.tab_pate") as (spent, _):
-        grid.draw(
-            tabular(TabPate.name),
-            PrivateTable(random_table(contract, 50, 0)),
-            contract,
-            grid.points(tabular(TabPate.name), unit),
-            draws_for(contract, 0),
-            {},
-        )
+    asked = unit(contract, epsilon, queries=queries)
+    ((cell, cost),) = grid.prices(METHOD, contract, asked).items()
+    labelled = METHOD.identity(contract, point(asked, cell))["labelled"]
+    with spending("dpicl.methods.tab_pate") as (spent, _):
+        drawn(asked, contract, 50)
     *of_columns, of_votes = spent
     assert len(of_columns) == (len(contract.features) if queries == "released" else 0)
     total = sum(of_columns) + labelled * moved * of_votes
-    assert total == pytest.approx(
-        Fraction(epsilon), rel=1e-15
-    ) and cost.charged.epsilon == pytest.approx(float(total), rel=1e-15)
+    assert total == pytest.approx(Fraction(epsilon), rel=1e-15)
+    assert cost.charged.epsilon == pytest.approx(float(total), rel=1e-15)
 
 
-def unit(contract: Any, **chosen: Any) -> Unit:
-    return unit_of(
-        TabPate.name,
-        contract.name,
-        0,
-        (2.0,),
-        (1,),
-        (),
-        False,
-        Options.model_validate({TabPate.name: chosen}),
-    )
+def unit(contract: Any, epsilon: float = 2.0, **chosen: Any) -> Unit:
+    return unit_for(TabPate.name, contract.name, epsilons=(epsilon,), shots=(1,), **chosen)
+
+
+METHOD = METHODS[TabPate.name]
+VOTES = Cell("votes", 2.0)
 
 
 def test_votes_of_a_person_cost_what_a_rows_do_and_counts_of_columns_cost_every_row() -> None:
-    cell = Cell("votes", 2.0)
+    def charged(contract: Any, **chosen: Any) -> Any:
+        return grid.prices(METHOD, contract, unit(contract, **chosen))[VOTES].charged
+
     for max_rows in (1, 5):
-        contract = owned(max_rows)
-        for queries, epsilon in (
-            ("public", 2.0),
-            ("released", 2.0 * float(1 - COLUMNS_SHARE + max_rows * COLUMNS_SHARE)),
-        ):
-            charged = grid.prices(METHODS[TabPate.name], contract, unit(contract, queries=queries))[
-                cell
-            ].charged
-            assert (
-                charged.epsilon == pytest.approx(epsilon)
-                and charged.unit == "person"
-                and charged.delta == 0
-            )
+        in_all = 1 - COLUMNS_SHARE + max_rows * COLUMNS_SHARE
+        for queries, times in (("public", 1), ("released", in_all)):
+            cost = charged(owned(max_rows), queries=queries)
+            assert cost.epsilon == pytest.approx(2 * float(times))
+            assert (cost.unit, cost.delta) == ("person", 0)
     row = small_contract()
-    replaced = row.model_copy(
-        update={"privacy": row.privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE})}
-    )
-    assert grid.prices(METHODS[TabPate.name], replaced, unit(replaced))[
-        cell
-    ].charged.epsilon == pytest.approx(4.0)
+    privacy = row.privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE})
+    assert charged(row.model_copy(update={"privacy": privacy})).epsilon == pytest.approx(4.0)
 
 
 def test_all_rows_of_a_person_that_enter_teach_one_teacher() -> None:
@@ -214,39 +182,24 @@ def test_all_rows_of_a_person_that_enter_teach_one_teacher() -> None:
     contract = owned(3)
     plain = random_table(contract.model_copy(update={"privacy": small_contract().privacy}), 40, 0)
     table = PrivateTable(plain.append_column("who", pa.array(np.full(40, 5, dtype=np.int64))))
-    both = {}
-    for which, rows in {
-        "with": joined(table),
-        "without": PrivateTable(table.data.slice(0, 0)),
-    }.items():
-        asked = unit_of(TabPate.name, contract.name, 0, (math.inf,), (1,), (), False, Options())
-        (drawn,) = grid.draw(
-            tabular(TabPate.name),
-            rows,
-            contract,
-            grid.points(tabular(TabPate.name), asked),
-            draws_for(contract, 0),
-            {},
-        ).values()
-        both[which] = drawn.votes
-    assert np.abs(both["with"] - both["without"]).max() == 1
+    one, other = (
+        drawn(unit(contract, math.inf), contract, rows)[Cell("votes", math.inf)].votes
+        for rows in (joined(table), PrivateTable(table.data.slice(0, 0)))
+    )
+    assert np.abs(one - other).max() == 1
 
 
 def test_numbers_of_teachers_and_queries_are_public_and_in_the_name() -> None:
     contract = small_contract()
-    names = []
-    for population in (None, 100, 1_000_000):
+
+    def named(population: int | None = None, **chosen: Any) -> dict[str, Any]:
         stated = contract.model_copy(update={"population": population})
-        names.append(
-            METHODS[TabPate.name].identity(stated, point(unit(stated), Cell("votes", 2.0)))
-        )
-    assert len({name["teachers"] for name in names}) == 3, (
+        return METHOD.identity(stated, point(unit(stated, **chosen), VOTES))
+
+    assert len({named(population)["teachers"] for population in (None, 100, 1_000_000)}) == 3, (
         "a contract's digest leaves its population out"
     )
-    chosen = METHODS[TabPate.name].identity(
-        contract, point(unit(contract, teachers=7, labelled=9), Cell("votes", 2.0))
-    )
-    assert (chosen["teachers"], chosen["labelled"]) == (7, 9)
+    assert {"teachers": 7, "labelled": 9}.items() <= named(teachers=7, labelled=9).items()
     assert usual_teachers(1) == 2 and usual_teachers(10**9) == 10_000
     assert usual_queries(2, 0.001) == 8 and usual_queries(10_000, math.inf) == 512
 
@@ -254,7 +207,7 @@ def test_numbers_of_teachers_and_queries_are_public_and_in_the_name() -> None:
 def test_without_a_label_there_is_nothing_to_vote_on() -> None:
     contract = kind_contract("none")
     with pytest.raises(ParameterError, match="label=none: expected one to vote on"):
-        grid.check(METHODS[TabPate.name], contract, unit(contract))
+        grid.check(METHOD, contract, unit(contract))
 
 
 @pytest.mark.parametrize("labels", [2, 4])

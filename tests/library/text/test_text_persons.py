@@ -13,11 +13,10 @@ from dpicl.contract import TextContract
 from dpicl.contract.pipeline import Cell
 from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.errors import DataError, PrivacyError
-from dpicl.methods import Options, unit_of
-from dpicl.methods.ensemble_plan import plan_release
-from dpicl.methods.options import EnsembleOptions
+from dpicl.methods.ensemble_plan import EnsemblePlan, plan_release
 from tests.direct import point
 from tests.library.text_contracts import as_ensemble, lines, records, text_contract, write_files
+from tests.library.units import unit_for
 
 
 def contract(*, benchmark: bool = False) -> TextContract:
@@ -51,35 +50,26 @@ def test_a_person_is_a_hash_that_is_the_same_for_all_their_texts(tmp_path: Path)
     assert len(set(people)) == 5 and not any("person" in person for person in people)
 
 
-def test_nobody_stands_in_both_files(tmp_path: Path) -> None:
-    folder = write_files(tmp_path, train=held(10, 0), test=held(4, 4))
-    with pytest.raises(DataError, match=r"persons have texts in both files; expected each in one$"):
-        split_texts(
-            load_texts(contract(benchmark=True), data_folder=folder), contract(benchmark=True)
-        )
-
-
-def test_a_text_of_nobody_is_refused(tmp_path: Path) -> None:
-    folder = write_files(tmp_path, train=lines(records(10)), test=held(4, 0))
-    with pytest.raises(DataError, match="field 'who'"):
-        load_texts(contract(), data_folder=folder)
+@pytest.mark.parametrize(
+    "train, test, benchmark, told",
+    [
+        (held(10, 0), held(4, 4), True, r"have texts in both files; expected each in one$"),
+        (lines(records(10)), held(4, 0), False, "field 'who'"),
+    ],
+)
+def test_nobody_stands_in_both_files_and_no_text_is_of_nobody(
+    tmp_path: Path, train: bytes, test: bytes, benchmark: bool, told: str
+) -> None:
+    folder, declared = write_files(tmp_path, train=train, test=test), contract(benchmark=benchmark)
+    with pytest.raises(DataError, match=told):
+        split_texts(load_texts(declared, data_folder=folder), declared)
 
 
 def test_a_person_costs_no_more_than_a_row_and_has_no_votes_of_each_row() -> None:
-    cell, unit = (
-        Cell("icl", 2.0, 1),
-        unit_of("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options()),
-    )
-    assert plan_release(contract(), point(unit, cell)).guarantee.unit == "person"
-    soft = unit_of(
-        "dp_icl",
-        "mail",
-        0,
-        (2.0,),
-        (1,),
-        (),
-        False,
-        Options(dp_icl=EnsembleOptions(aggregation="soft-votes")),
-    )
+    def plan(**chosen: str) -> EnsemblePlan:
+        asked = unit_for("dp_icl", "mail", epsilons=(2.0,), shots=(1,), **chosen)
+        return plan_release(contract(), point(asked, Cell("icl", 2.0, 1)))
+
+    assert plan().guarantee.unit == "person"
     with pytest.raises(PrivacyError, match="a person may have several; expected votes"):
-        plan_release(contract(), point(soft, cell))
+        plan(aggregation="soft-votes")

@@ -37,10 +37,8 @@ every_text_contract = pytest.mark.parametrize(
 
 
 def _writing(contract: TextContract) -> str:
-    first, last = (
-        contract.label_text(contract.demonstrated[0]),
-        contract.label_text(contract.demonstrated[-1]),
-    )
+    first = contract.label_text(contract.demonstrated[0])
+    last = contract.label_text(contract.demonstrated[-1])
     examples = [
         example_piece(contract, f"a made-up text number {number}", first) for number in (1, 2)
     ]
