@@ -13,11 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import check, compose
-from dpicl.accounting.events import (
-    gaussian,
-    poisson_sampled,
-    repeated,
-)
+from dpicl.accounting.events import gaussian, poisson_sampled, repeated
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.accounting.pure import discrete_gaussian, noise_ratio, sums_of_squares
@@ -38,10 +34,7 @@ def votes(variance: Fraction, squares: int, neighbours: Neighbours = ADD) -> Eve
 
 
 def test_without_a_variance_sums_are_exact_and_the_cost_is_infinite() -> None:
-    assert noisy_sums([3, -(10**30)], variance=None, stream=seeded()) == [
-        3,
-        -(10**30),
-    ]
+    assert noisy_sums([3, -(10**30)], variance=None, stream=seeded()) == [3, -(10**30)]
     assert guarantee(None, squared_sensitivity=1, neighbours=ADD, delta=DELTA).epsilon == math.inf
 
 

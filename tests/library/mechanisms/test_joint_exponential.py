@@ -167,11 +167,7 @@ def test_without_noise_the_true_words_are_chosen_and_equals_in_any_order() -> No
 def test_more_words_than_there_are_or_none_are_refused(length: int) -> None:
     with pytest.raises(ParameterError, match=rf"length={length}.*1..3, the number of words"):
         joint_top(
-            [1, 2, 3],
-            length=length,
-            epsilon=Fraction(1),
-            sensitivity=2,
-            stream=seeded(0, ""),
+            [1, 2, 3], length=length, epsilon=Fraction(1), sensitivity=2, stream=seeded(0, "")
         )
 
 

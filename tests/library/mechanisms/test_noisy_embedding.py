@@ -91,10 +91,7 @@ def test_the_noise_has_the_variance_that_its_price_is_for() -> None:
 
 
 def test_without_noise_the_sums_are_exact_and_have_no_price() -> None:
-    assert EmbeddingNoise(None).release(np.array([[1, 2], [3, -4]]), seeded(0, "")) == [
-        4,
-        -2,
-    ]
+    assert EmbeddingNoise(None).release(np.array([[1, 2], [3, -4]]), seeded(0, "")) == [4, -2]
     with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
         EmbeddingNoise(None).event()
 

@@ -129,11 +129,7 @@ def test_a_large_epsilon_elects_the_largest_and_a_small_one_any() -> None:
         exponential_maxima([[3, 9, 4]] * 200, epsilon=Fraction(90), spread=1, stream=draws)
     ) == {1}
     # of which 64 bits hold the first alone
-    for beyond in (
-        Fraction(2**63 - 1),
-        Fraction(2**63),
-        Fraction(2**80),
-    ):
+    for beyond in (Fraction(2**63 - 1), Fraction(2**63), Fraction(2**80)):
         assert set(
             bounded_range_maxima([np.array([5, 5])] * 60, epsilon=beyond, spread=1, stream=draws)
         ) == {0, 1}

@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.noisy_count import noisy_counts
-from dpicl.mechanisms.noisy_mean import (
-    Grid,
-    Origin,
-    guarantee,
-    mean_of,
-    noised_means,
-    noisy_mean,
-)
+from dpicl.mechanisms.noisy_mean import Grid, Origin, guarantee, mean_of, noised_means, noisy_mean
 from tests.library.examples import seeded
 
 origins = pytest.mark.parametrize("origin", ["lower", "centre"])

@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import energy_distance as of_numbers
 
-from dpicl.quality.texts import (
-    Labelled,
-    ReleasedTexts,
-    TextQuality,
-    energy_distance,
-    text_quality,
-)
+from dpicl.quality.texts import Labelled, ReleasedTexts, TextQuality, energy_distance, text_quality
 
 WORDS = {
     "sports": ["match", "goal", "team", "coach"],

@@ -105,10 +105,7 @@ def test_how_many_rows_there_are_breaks_what_is_stated_alone() -> None:
 def test_a_missing_label_is_no_label() -> None:
     assert _found(
         _table(y=_category([None, "no", None], ["no", "yes"])), {"rule": "both_labels"}
-    ) == [
-        ("no_missing", "y", "fail", 2),
-        ("both_labels", None, "fail", 1),
-    ]
+    ) == [("no_missing", "y", "fail", 2), ("both_labels", None, "fail", 1)]
 
 
 def test_a_numeric_label_counts_by_its_cut() -> None:

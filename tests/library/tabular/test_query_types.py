@@ -209,11 +209,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "numeric infinity": ("('Infinity'::numeric), (1)", REAL, f"{NOT_FINITE} (1 value)"),
     "a numeric beyond 64 bits": ("(1e80::numeric), (1)", WHOLE, f"{BEYOND} (1 value)"),
     "double NaN": ("('NaN'::float8), (1)", REAL, f"{NOT_FINITE} (1 value)"),
-    "double infinity": (
-        "('-Infinity'::float8), (1)",
-        gap(REAL),
-        f"{NOT_FINITE} (1 value)",
-    ),
+    "double infinity": ("('-Infinity'::float8), (1)", gap(REAL), f"{NOT_FINITE} (1 value)"),
     "real infinity": ("('Infinity'::real), (1)", REAL, f"{NOT_FINITE} (1 value)"),
     "a fraction": ("(1.5::float8), (1)", WHOLE, f"{NOT_WHOLE} (1 value)"),
     "empty text": ("(''::text), ('a')", WORD, "or `nullable: true` (1 value)"),

@@ -143,11 +143,7 @@ BAD_CSV = [
         _csv(*ROWS, header="age, height,colour,y"),
         "column 'height': is not among the columns",
     ),
-    (
-        "text as integer",
-        _csv("x,1.75,red,no", *ROWS),
-        f"column 'age': {NOT_WHOLE} (1 value)",
-    ),
+    ("text as integer", _csv("x,1.75,red,no", *ROWS), f"column 'age': {NOT_WHOLE} (1 value)"),
     (
         "fraction as integer",
         _csv("1.5,1.75,red,no", "2.25,1.75,red,no"),
@@ -159,28 +155,16 @@ BAD_CSV = [
         _csv(f"{HUGE},1.75,red,no", f"{-HUGE - 1},1.75,red,no", *ROWS),
         f"column 'age': {BEYOND} (2 values)",
     ),
-    (
-        "thousands of digits",
-        _csv(f"{'9' * 5000},1.75,red,no"),
-        f"column 'age': {BEYOND} (1 value)",
-    ),
+    ("thousands of digits", _csv(f"{'9' * 5000},1.75,red,no"), f"column 'age': {BEYOND} (1 value)"),
     ("text as real", _csv("31,tall,red,no"), f"column 'height': {NOT_FINITE} (1 value)"),
     (
         "NaN and infinity",
         _csv("31,nan,red,no", "31,inf,red,no", "31,-Infinity,red,no"),
         f"column 'height': {NOT_FINITE} (3 values)",
     ),
-    (
-        "overflowing real",
-        _csv("31,1e999,red,no"),
-        f"column 'height': {NOT_FINITE} (1 value)",
-    ),
+    ("overflowing real", _csv("31,1e999,red,no"), f"column 'height': {NOT_FINITE} (1 value)"),
     ("hexadecimal", _csv("31,0x10,red,no"), f"column 'height': {NOT_FINITE} (1 value)"),
-    (
-        "blank around a number",
-        _csv("31, 1.75,red,no"),
-        f"column 'height': {NOT_FINITE} (1 value)",
-    ),
+    ("blank around a number", _csv("31, 1.75,red,no"), f"column 'height': {NOT_FINITE} (1 value)"),
     (
         "empty integer",
         _csv(",1.75,red,no"),
@@ -337,11 +321,7 @@ def test_parquet_of_any_plain_type_reads_as_its_csv_does(tmp_path: Path) -> None
             pa.array([True, False, True]),
             "column 'height': holds neither numbers nor text but bool; expected `type: boolean`",
         ),
-        (
-            "colour",
-            pa.array(["red", "mauve", "red"]),
-            f"column 'colour': {NOT_LISTED} (1 value)",
-        ),
+        ("colour", pa.array(["red", "mauve", "red"]), f"column 'colour': {NOT_LISTED} (1 value)"),
         ("shoe", pa.array([1, 2, 3]), "column 'shoe': is not in the contract"),
     ],
 )
