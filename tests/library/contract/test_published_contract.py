@@ -73,7 +73,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "other labels": (
         {"slices.few.bounds": {"good": 4}},
-        "has bounds of other labels; expected one for every label of the task, or one number for all",
+        "has bounds of other labels; expected one for every label of the task, or one number",
     ),
     "fewer rows than a sample": (
         {"slices.few.bounds": 3},

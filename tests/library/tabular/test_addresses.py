@@ -37,12 +37,6 @@ NOT_PUBLIC = (
 )
 
 
-
-
-
-
-
-
 def test_addresses_of_this_machine_its_network_or_cloud_are_not_public() -> None:
     assert [one for one in NOT_PUBLIC.split() if is_public(one)] == []
     assert [one for one in PUBLIC.split() if not is_public(one)] == []

@@ -15,10 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn
-from dpicl.contract.pipeline import Unit
 from dpicl.data.central.aggregate import AggregateOptions, guarantee
 from dpicl.data.central.groups import assign, partition
 from dpicl.data.reading.encode import label_codes
@@ -37,8 +35,6 @@ PAPER, OURS, SHARED = (
 both = pytest.mark.parametrize(
     "options", [OURS, PAPER, SHARED], ids=["paid-columns", "all-columns", "shared-count"]
 )
-
-
 
 
 def release(
@@ -106,8 +102,6 @@ def test_what_the_key_leaves_open_is_always_noised(rows: int) -> None:
     assert {group.label for group in released} == {0, 1}
 
 
-
-
 @both
 @pytest.mark.parametrize("shots", [1, 2, 4, 8])
 def test_without_noise_groups_are_the_exact_averages(options: AggregateOptions, shots: int) -> None:
@@ -155,12 +149,6 @@ def test_paying_for_open_columns_alone_spends_epsilon_and_the_paper_s_split_wast
     assert papers == pytest.approx(2.0 * max(columns - known for known in closed) / columns)
 
 
-
-
-
-
-
-
 def test_a_group_key_that_leaves_one_number_is_a_public_constant() -> None:
     """For example no earlier contact against some: cuts [1] on a count."""
     contract = small_contract(
@@ -201,10 +189,6 @@ def test_rows_left_out_of_the_sample_are_in_no_group() -> None:
     assert group.values["age"] == table.numbers("age")[7]
 
 
-
-
-
-
 @pytest.mark.parametrize(("neighbours", "times"), [("add-or-remove-one", 1), ("replace-one", 2)])
 @pytest.mark.parametrize(("rates", "rate"), [((), 1 / 2), ((Fraction(1, 100),), 1 / 100)])
 def test_a_cell_states_its_cost_before_and_after_amplification_by_its_own_rate_or_the_contract_s(
@@ -219,5 +203,3 @@ def test_a_cell_states_its_cost_before_and_after_amplification_by_its_own_rate_o
         for stated, expected in ((cost.nominal, cell.epsilon), (cost.amplified, amplified)):
             assert stated.epsilon == pytest.approx(times * expected)
             assert stated.neighbours == neighbours
-
-

@@ -14,19 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.contract.columns import CategoryColumn
 from dpicl.data.central.aggregate import AggregateOptions, exact_sums, guarantee
 from dpicl.data.central.exact_counts import ExactCounts, check_counts, row_bins, row_encoding
 from dpicl.data.central.graphical_model import NoisyMarginal, graphical_model
 from dpicl.data.central.groups import GroupSums, assign, partition
 from dpicl.data.central.spanning_tree import measure, pair_scores
 from dpicl.ground.errors import ParameterError
-from dpicl.ground.randomness import stream
-from dpicl.ground.types import PrivateCodes, PrivateTable, ReleasedGroups
+from dpicl.ground.types import PrivateCodes, PrivateTable
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.noisy_steps import PureBudget
-from lab.in_memory import averages
 from tests.library.examples import random_table, seeded
 from tests.library.kinds import LABELS, every_kind, kind_contract, kind_tree
 from tests.library.tabular.test_aggregate import OURS, PAPER, SHARED, both, release
@@ -40,8 +37,6 @@ def sums_of(
     groups, members = partition(contract, shots), assign(table, contract, shots)
     rows = np.arange(table.row_count)
     return exact_sums(table, rows, members, groups, contract, options=options)
-
-
 
 
 @given(kinds, st.integers(1, 40), st.integers(0, 99), st.sampled_from([OURS, PAPER, SHARED]))
@@ -109,7 +104,9 @@ def test_no_noise_is_drawn_for_a_label_that_is_none(
         return plain(histograms, **options)
 
     monkeypatch.setattr(noisy_count, "noisy_modes", spying)
-    (group,) = release(PrivateTable(random_table(contract, 50, 0)), 1, epsilon, contract=contract).groups
+    (group,) = release(
+        PrivateTable(random_table(contract, 50, 0)), 1, epsilon, contract=contract
+    ).groups
     assert group.label == 0 and group.key == ("all",) and sorted(drawn) == [3, 3], (
         "two columns of categories"
     )
