@@ -20,7 +20,7 @@ from dpicl.contract.columns.real import NOT_FINITE
 from dpicl.data.reading import files as surveys
 from dpicl.data.reading.files import Survey, read_table, survey
 from dpicl.data.reading.source import load_source
-from dpicl.ground.errors import DataError, DpiclError, SourceError
+from dpicl.ground.errors import DataError, DpiclError
 
 from ..table_contracts import small_contract
 
@@ -193,12 +193,6 @@ def test_a_file_that_changes_after_the_survey_is_refused(tmp_path: Path) -> None
         DataError, match=r"people/00\d.parquet: was changed while it was being read"
     ):
         found.whole(contract)
-
-
-def test_a_folder_that_is_not_there_says_what_to_set(tmp_path: Path) -> None:
-    advice = "people: no rows at hand; set DPICL_DATA to the folder that holds people/"
-    with pytest.raises(SourceError, match=advice):
-        load(tmp_path)
 
 
 def test_files_of_those_who_write_folders_are_left_alone(tmp_path: Path) -> None:
