@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +235,19 @@ def put(*path: str | int) -> Callable[[Any], Callable[[Any], None]]:
         return change
 
     return with_value
+
+
+REMOVED = object()
+"""In place of a value: the key goes."""
+
+
+def changed(content: Any, changes: Mapping[str, Any]) -> Any:
+    """The content with other values at places such as `local.0.cuts`."""
+    for place, value in changes.items():
+        *above, last = (int(part) if part.isdigit() else part for part in place.split("."))
+        inner = reduce(getitem, above, content)
+        if value is REMOVED:
+            del inner[last]
+        else:
+            inner[last] = value
+    return content

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dpicl.contract import TextContract, load_contract, parse_contract
 from dpicl.contract.load import edition, edition_names
 from dpicl.contract.text import PUBLISHED
@@ -21,6 +23,9 @@ TEXT_CONTRACTS = {
     path.stem: load_contract(path)
     for path in sorted((ROOT / "data_contracts" / "texts").glob("*.yaml"))
 }
+every_text_contract = pytest.mark.parametrize(
+    "contract", TEXT_CONTRACTS.values(), ids=TEXT_CONTRACTS
+)
 EDITIONS = {
     name if one == PUBLISHED else f"{name}:{one}": edition(contract, one)
     for name, contract in TEXT_CONTRACTS.items()

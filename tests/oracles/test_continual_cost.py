@@ -11,7 +11,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
-from scipy.special import ndtr
 
 from dpicl.accounting.accountant import compose
 from dpicl.accounting.guarantee import Neighbours
@@ -19,10 +18,23 @@ from dpicl.accounting.pld import epsilon_at
 from dpicl.accounting.pure import discrete_gaussian
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, matrix
 from dpicl.methods.gdp_series import GroupSeries
+from tests.library.mechanisms.test_continual_counts import solved
+from tests.library.mechanisms.test_noisy_steps import delta_at as gaussian_delta
 from tests.library.series_contracts import series_contract, series_tree
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 DELTA = 1e-6
+
+
+def gaussian_epsilon(counted: ContinualCounts, norm: float) -> float:
+    """Of the noise of these counters, moved so far."""
+    losses = pld.from_gaussian_mechanism(
+        math.sqrt(counted.variance),
+        sensitivity=norm,
+        value_discretization_interval=1e-4,
+        use_connect_dots=False,
+    )
+    return losses.get_epsilon_for_delta(DELTA)
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
@@ -36,25 +48,13 @@ def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(
     """Moved by the releases of the worst pattern, which are added up here column by column in real
     numbers; privacy buckets, not our grid.
     """
-    counted = ContinualCounts.of(
-        2.0,
-        delta=DELTA,
-        periods=60,
-        squared_norm=5,
-        contribution=contribution,
-        neighbours=neighbours,
-    )
+    counted = solved(2.0, 60, 5, contribution, neighbours)
     full, rest = divmod(contribution.rows, contribution.per_period)
     rows = [contribution.per_period] * full + [rest] * bool(rest)
     columns = matrix(60).astype(float)
     norm = np.linalg.norm(columns[:, : len(rows)] @ rows) * math.sqrt(5)
     norm *= {ADD: 1, REPLACE: 2 if contribution.signed else math.sqrt(2)}[neighbours]
-    oracle = pld.from_gaussian_mechanism(
-        math.sqrt(counted.variance or 0),
-        sensitivity=norm,
-        value_discretization_interval=1e-4,
-        use_connect_dots=False,
-    ).get_epsilon_for_delta(DELTA)
+    oracle = gaussian_epsilon(counted, norm)
     stated = counted.guarantee(delta=DELTA, unit="person").epsilon
     assert oracle * (1 - 1e-3) <= stated <= oracle * (1 + 2e-3)
 
@@ -79,12 +79,7 @@ def test_a_horizon_of_averages_costs_what_dp_accounting_says_of_one_gaussian(
     assert len(row) == 5, "a count, two numbers, and one cell of two categories each"
     squares = {ADD: row @ row, REPLACE: 2 * row @ row + 2 * row[1:3] @ row[1:3]}[neighbours]
     norm = np.linalg.norm(matrix(12, 12)[:, :3].astype(float).sum(axis=1)) * math.sqrt(squares)
-    oracle = pld.from_gaussian_mechanism(
-        math.sqrt(horizon.counters.variance or 0),
-        sensitivity=norm,
-        value_discretization_interval=1e-4,
-        use_connect_dots=False,
-    ).get_epsilon_for_delta(DELTA)
+    oracle = gaussian_epsilon(horizon.counters, norm)
     assert oracle * (1 - 2e-3) <= horizon.guarantee.epsilon <= oracle * (1 + 5e-3)
 
 
@@ -105,9 +100,8 @@ def test_an_adversary_who_chooses_periods_by_what_was_released_learns_no_more() 
         for threshold in (-100, -5, 0, 5, 10, 100)
     ]
     assert told == sorted(told, reverse=True) and told[-1] < 0.6 * told[0] <= 0.6 * delta
-    assert told[0] == pytest.approx(
-        gaussian_delta(epsilon, float(np.linalg.norm(early) / math.sqrt(variance))), rel=1e-3
-    )
+    mu = float(np.linalg.norm(early) / math.sqrt(variance))
+    assert told[0] == pytest.approx(gaussian_delta(epsilon, mu), rel=1e-3)
 
 
 def adaptive_delta(
@@ -118,13 +112,12 @@ def adaptive_delta(
     """
     reach = math.ceil(8 * math.sqrt(variance))
     values = np.arange(-reach, reach + 1)
-    law = np.exp(-(values**2) / (2 * variance))
-    law /= law.sum()
 
     def shifted(by: int) -> np.ndarray:
         moved = np.exp(-((values - by) ** 2) / (2 * variance))
         return np.asarray(moved / moved.sum())
 
+    law = shifted(0)
     total, without = 0.0, np.multiply.outer(law, law)
     for chosen, where in ((early, values > threshold), (late, values <= threshold)):
         first = shifted(int(chosen[0]))[where]
@@ -136,22 +129,9 @@ def adaptive_delta(
     return total
 
 
-def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Of Gaussians that are mu deviations apart."""
-    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
-
-
 def test_a_horizon_composes_with_other_releases_as_its_gaussian() -> None:
-    counted = ContinualCounts.of(
-        1.0,
-        delta=DELTA,
-        periods=30,
-        squared_norm=4,
-        contribution=Contribution(2, 1),
-        neighbours=ADD,
-    )
+    counted = solved(1.0, 30, 4, Contribution(2, 1), ADD)
     one = counted.guarantee(delta=DELTA, unit="person")
-    assert counted.variance is not None
     twice = discrete_gaussian(
         variance=counted.variance,
         squared_sensitivity=2 * counted.squared_sensitivity,

@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy.special import softmax
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.pld import epsilon_at
@@ -28,15 +29,13 @@ def exact_delta(variance: float, shifts: tuple[int, ...], epsilon: float) -> flo
     """
     reach = math.ceil(13 * math.sqrt(variance)) + max(shifts)
     values = np.arange(-reach, reach + 1)
-    law = np.exp(-(values**2) / (2 * variance))
-    law /= law.sum()
+
+    def law(mean: int) -> np.ndarray:
+        return softmax(-((values - mean) ** 2) / (2 * variance))
+
     here, there = np.ones(1), np.ones(1)
     for shift in shifts:
-        moved = np.exp(-((values - shift) ** 2) / (2 * variance))
-        here, there = (
-            np.multiply.outer(here, law).ravel(),
-            np.multiply.outer(there, moved / moved.sum()).ravel(),
-        )
+        here, there = np.kron(here, law(0)), np.kron(there, law(shift))
     return float(np.maximum(here - math.exp(epsilon) * there, 0).sum())
 
 
@@ -66,26 +65,23 @@ def test_one_sum_costs_what_dp_accounting_says(
 
 
 @pytest.mark.parametrize(
-    ("variance", "squares", "neighbours", "delta"),
+    ("variance", "squares", "delta"),
     [
-        (Fraction(4), 2, REPLACE, 1e-5),
-        (Fraction(4), 2, REPLACE, 0.04),
-        (Fraction(7, 3), 5, REPLACE, 1e-4),
-        (Fraction(9), 1, REPLACE, 1e-3),
+        (Fraction(4), 2, 1e-5),
+        (Fraction(4), 2, 0.04),
+        (Fraction(7, 3), 5, 1e-4),
+        (Fraction(9), 1, 1e-3),
     ],
 )
 def test_no_shift_of_that_norm_costs_more_than_is_stated_and_one_reaches_it(
-    variance: Fraction, squares: int, neighbours: Neighbours, delta: float
+    variance: Fraction, squares: int, delta: float
 ) -> None:
-    stated = guarantee(
-        variance, squared_sensitivity=squares, neighbours=neighbours, delta=delta
-    ).epsilon
-    whole = {
-        shifts
+    stated = guarantee(variance, squared_sensitivity=squares, neighbours=REPLACE, delta=delta)
+    deltas = [
+        exact_delta(float(variance), shifts, stated.epsilon)
         for shifts in product(range(4), repeat=3)
         if 0 < sum(shift**2 for shift in shifts) <= squares
-    }
-    deltas = [exact_delta(float(variance), shifts, stated) for shifts in whole]
+    ]
     assert delta * (1 - 0.02) <= max(deltas) <= delta * (1 + 1e-6)
 
 
@@ -95,7 +91,7 @@ def test_continuous_noise_of_variance_four_less_bounds_it(
     variance: float, shifts: tuple[int, ...]
 ) -> None:
     """The curve of the continuous Gaussian in closed form, at every epsilon."""
-    norm = math.sqrt(sum(shift**2 for shift in shifts))
+    norm = math.hypot(*shifts)
     ratio = norm / math.sqrt(variance - 4)
     for epsilon in np.linspace(0, 3 * norm * norm / variance + 12 * norm / math.sqrt(variance), 40):
         upper, lower = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
@@ -114,4 +110,4 @@ def test_the_normaliser_of_scale_two_varies_as_little_as_stated() -> None:
 def test_the_audit_states_what_the_accountant_says() -> None:
     event = discrete_gaussian(variance=VARIANCE, squared_sensitivity=SQUARES, neighbours=REPLACE)
     priced, _ = epsilon_at(frozenset({(event, 1)}), REPLACE, DELTA)
-    assert priced == pytest.approx(EPSILON, rel=2e-3) and priced >= EPSILON * (1 - 1e-9)
+    assert EPSILON * (1 - 1e-9) <= priced <= EPSILON * (1 + 2e-3)

@@ -11,10 +11,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import poisson_sampled, repeated
 from dpicl.accounting.guarantee import Event, Neighbours
-from dpicl.mechanisms.joint_exponential import guarantee
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
-from lab.audit.ensembles import DELTA, EPSILON, JOINT_EPSILON, NOMINAL, SENSITIVITY, SIGMA, TEST
+from lab.audit.ensembles import DELTA, EPSILON, SIGMA, TEST
 
 ADD = Neighbours.ADD_OR_REMOVE_ONE
 GRID = 1e-4
@@ -34,9 +33,7 @@ def priced(event: Event, delta: float) -> float:
 def test_the_audits_state_what_the_accountant_and_dp_accounting_say(event: Event) -> None:
     losses = pld.from_gaussian_mechanism(float(SIGMA), value_discretization_interval=GRID)
     assert losses.get_epsilon_for_delta(DELTA) == pytest.approx(EPSILON, abs=2 * GRID)
-    assert priced(event, DELTA) == pytest.approx(EPSILON, rel=2e-3) and priced(
-        event, DELTA
-    ) >= EPSILON * (1 - 1e-9)
+    assert EPSILON * (1 - 1e-9) <= priced(event, DELTA) <= EPSILON * (1 + 2e-3)
 
 
 @pytest.mark.quick("1.272-1.0-5.3")
@@ -58,9 +55,8 @@ def test_the_paper_s_noise_costs_what_it_says_for_half_of_what_an_answer_moves(
 @pytest.mark.parametrize("queries", [1, 10])
 def test_choices_of_words_cost_what_dp_accounting_says(queries: int) -> None:
     event, delta = TEST.event(), 0.02
-    losses = pld.from_privacy_parameters(
-        common.DifferentialPrivacyParameters(2.0, 0.001), value_discretization_interval=GRID
-    )
+    stated = common.DifferentialPrivacyParameters(2.0, 0.001)
+    losses = pld.from_privacy_parameters(stated, value_discretization_interval=GRID)
     oracle = losses.self_compose(queries).get_epsilon_for_delta(delta)
     assert priced(repeated(event, queries), delta) == pytest.approx(oracle, rel=2e-3)
 
@@ -72,24 +68,3 @@ def test_a_hundred_choices_of_words_cannot_be_had_for_the_delta_of_one() -> None
     hundred = repeated(TEST.event(), QUERIES)
     assert priced(hundred, 0.001) == float("inf")
     assert 2 < priced(hundred, 0.11) < 2 * QUERIES
-
-
-@pytest.mark.parametrize("epsilon", [0.5, float(JOINT_EPSILON)])
-def test_joint_words_on_a_sample_cost_what_dp_accounting_says(epsilon: float) -> None:
-    """Without a delta, as a pure mechanism is amplified."""
-    stated = guarantee(Fraction(epsilon), sensitivity=SENSITIVITY, neighbours=ADD)
-    rate = Fraction(1, 10)
-    losses = pld.from_laplace_mechanism(
-        1 / epsilon, sampling_prob=float(rate), value_discretization_interval=GRID
-    )
-    assert losses.get_epsilon_for_delta(0.0) == pytest.approx(
-        priced(poisson_sampled(rate, stated.event), 0.0), abs=2 * GRID
-    )
-
-
-def test_votes_of_keyed_subsets_cost_what_dp_accounting_says() -> None:
-    losses = pld.from_laplace_mechanism(
-        1 / float(NOMINAL), sampling_prob=0.5, value_discretization_interval=GRID
-    )
-    event = poisson_sampled(Fraction(1, 2), TokenNoise("exponential", NOMINAL).event())
-    assert losses.get_epsilon_for_delta(0.0) == pytest.approx(priced(event, 0.0), abs=2 * GRID)

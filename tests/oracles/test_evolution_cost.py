@@ -23,17 +23,9 @@ def test_noise_of_these_scales_costs_what_is_charged(space: str, epsilon: float)
     """One vote in each histogram, noise of the scale that the artefact states: no more than
     epsilon, and little less.
     """
-    rows = np.random.default_rng(0).integers(
-        SPACES[space].sizes, size=(300, len(SPACES[space].sizes))
-    )
-    chance, noise = np.random.default_rng(0), seeded(0, "evolve")
-    histograms = evolve(
-        DistinctRows.of(PrivateCodes(rows)),
-        SPACES[space],
-        epsilon=epsilon,
-        stream=noise,
-        chance=chance,
-    )
+    sizes, chance = SPACES[space].sizes, np.random.default_rng(0)
+    rows = DistinctRows.of(PrivateCodes(chance.integers(sizes, size=(300, len(sizes)))))
+    histograms = evolve(rows, SPACES[space], epsilon=epsilon, stream=seeded(), chance=chance)
     losses = [
         pld.from_discrete_laplace_mechanism(1 / one.scale, value_discretization_interval=1e-3)
         for one in histograms
@@ -41,9 +33,8 @@ def test_noise_of_these_scales_costs_what_is_charged(space: str, epsilon: float)
     charged = PureBudget.of(epsilon).guarantee()
     assert charged.epsilon == epsilon and charged.delta == 0
     found = reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(0)
-    assert found == pytest.approx(epsilon, abs=1e-3 * len(histograms)) and sum(
-        1 / one.scale for one in histograms
-    ) <= epsilon * (1 + 1e-12)
+    assert found == pytest.approx(epsilon, abs=1e-3 * len(histograms))
+    assert sum(1 / one.scale for one in histograms) <= epsilon * (1 + 1e-12)
 
 
 def test_an_iteration_that_is_not_charged_would_be_seen() -> None:

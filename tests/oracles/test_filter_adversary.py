@@ -31,16 +31,20 @@ def release(event: Event, delta: float) -> Guarantee:
     return Guarantee(1.0, delta, REPLACE, "row", event)
 
 
+def responses(unit: float, multiples: tuple[int, int], delta: float) -> list[Guarantee]:
+    return [release(approximate(unit * multiple, 0.0), delta) for multiple in multiples]
+
+
 def needed_delta(
     unit: float,
     multiples: tuple[int, int],
     epsilon: float,
     accepts: Callable[[Counts], bool],
-    most: int = 60,
 ) -> float:
     """What the best adversary reaches if it may make `counts` of both releases while
     `accepts(counts)`.
     """
+    most, accepts = 60, cache(accepts)
     reach = most * sum(multiples)
     losses = np.arange(-reach, reach + 1) * unit
     stop = np.where(losses > epsilon + 1e-9, -np.expm1(epsilon - losses), 0.0)
@@ -74,14 +78,12 @@ def spent(counts: Counts, releases: list[Guarantee]) -> Spent:
 def test_the_best_adversary_stays_within_the_cap(
     unit: float, multiples: tuple[int, int], epsilon: float, delta: float
 ) -> None:
-    releases = [release(approximate(unit * multiple, 0.0), delta) for multiple in multiples]
-    reached = needed_delta(
-        unit,
-        multiples,
-        epsilon,
-        cache(lambda counts: spent(counts, releases).cost(delta).epsilon <= epsilon),
-    )
-    assert delta / 10 < reached <= delta
+    releases = responses(unit, multiples, delta)
+
+    def accepts(counts: Counts) -> bool:
+        return spent(counts, releases).cost(delta).epsilon <= epsilon
+
+    assert delta / 10 < needed_delta(unit, multiples, epsilon, accepts) <= delta
 
 
 @pytest.mark.parametrize(
@@ -98,9 +100,8 @@ def test_distributions_of_parameters_seen_so_far_are_no_filter(
     """The account's rule until now: compose the entries by PLD and compare with the cap. It is
     beaten.
     """
-    releases = [release(approximate(unit * multiple, 0.0), delta) for multiple in multiples]
+    releases = responses(unit, multiples, delta)
 
-    @cache
     def accepts(counts: Counts) -> bool:
         together = {one: count for one, count in zip(releases, counts, strict=True) if count}
         return compose_checked(together, delta=delta).epsilon <= epsilon
@@ -110,13 +111,11 @@ def test_distributions_of_parameters_seen_so_far_are_no_filter(
 
 def test_a_filter_that_forgets_the_first_half_is_beaten() -> None:
     unit, multiples, epsilon, delta = MENUS[0]
-    releases = [release(approximate(unit * multiple, 0.0), delta) for multiple in multiples]
+    releases = responses(unit, multiples, delta)
 
-    @cache
     def forgetful(counts: Counts) -> bool:
-        return (
-            spent((-(-counts[0] // 2), -(-counts[1] // 2)), releases).cost(delta).epsilon <= epsilon
-        )
+        half = -(-counts[0] // 2), -(-counts[1] // 2)
+        return spent(half, releases).cost(delta).epsilon <= epsilon
 
     assert needed_delta(unit, multiples, epsilon, forgetful) > 2 * delta
 
@@ -136,9 +135,7 @@ def gaussian_adversary(limits: np.ndarray, epsilon: float) -> float:
         after = counts + np.array([wanted == 0, wanted == 1])
         fits = after[0] <= limits[np.minimum(after[1], len(limits) - 1)]
         chosen, shift = fits & (losses <= epsilon), np.array(SHIFTS)[wanted]
-        losses = np.where(
-            chosen, losses + shift**2 / 2 + shift * rng.standard_normal(PATHS), losses
-        )
+        losses += chosen * (shift**2 / 2 + shift * rng.standard_normal(PATHS))
         counts = np.where(chosen, after, counts)
     return float(np.maximum(0, -np.expm1(epsilon - losses)).mean())
 

@@ -54,7 +54,6 @@ def losses(step: Step, moved: int) -> Any:
             sensitivity=moved * step.fine,
             value_discretization_interval=GRID,
         )
-    assert step.chosen_at is not None
     return max(
         (two_outcomes(moved * float(step.chosen_at), share) for share in (0.3, 0.4, 0.5, 0.6, 0.7)),
         key=lambda one: one.get_epsilon_for_delta(DELTA),
@@ -91,29 +90,22 @@ def test_the_steps_of_a_release_cost_no_more_than_is_charged_and_nearly_all_of_i
     total = GaussianTotal.of(epsilon, delta=DELTA, neighbours=neighbours, rows=rows)
     moved = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
     steps = made(way, total)
-    assert (
-        any(step.chosen_at for step in steps)
-        and sum(step.amount for step in steps) == total.budget.amount
-    )
-    together = reduce(
-        lambda one, other: one.compose(other), (losses(step, moved) for step in steps)
-    )
-    cost, charged = together.get_epsilon_for_delta(DELTA), total.guarantee().epsilon
-    assert 0.85 * charged < cost <= charged
-    louder = reduce(
-        lambda one, other: one.compose(other),
-        (
-            losses(
-                replace(
-                    step,
-                    variance=step.variance and step.variance / 2,
-                    chosen_at=step.chosen_at and 2 * step.chosen_at,
-                ),
-                moved,
-            )
-            for step in steps
-        ),
-    )
-    assert louder.get_epsilon_for_delta(DELTA) > 1.2 * charged, (
-        "half the variance, and choices of twice their range"
-    )
+    assert any(step.chosen_at for step in steps)
+    assert sum(step.amount for step in steps) == total.budget.amount
+
+    def cost(made: list[Step]) -> float:
+        parts = (losses(step, moved) for step in made)
+        together = reduce(lambda one, other: one.compose(other), parts)
+        return together.get_epsilon_for_delta(DELTA)
+
+    charged = total.guarantee().epsilon
+    assert 0.85 * charged < cost(steps) <= charged
+    louder = [  # half the variance, and choices of twice their range
+        replace(
+            step,
+            variance=step.variance and step.variance / 2,
+            chosen_at=step.chosen_at and 2 * step.chosen_at,
+        )
+        for step in steps
+    ]
+    assert cost(louder) > 1.2 * charged

@@ -40,22 +40,16 @@ def test_amplified_laplace_lies_within_the_bound_and_reaches_it(
     assert losses.get_epsilon_for_delta(NOTHING) <= bound + GRID
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_amplified_discrete_laplace_lies_within_the_bound(epsilon: float) -> None:
-    """The noise of our counts; the whole guarantee is amplified as the release does it."""
-    losses = pld.from_discrete_laplace_mechanism(
-        epsilon, 1, sampling_prob=0.1, value_discretization_interval=GRID
-    )
-    stated = amplify(noisy_count.guarantee(Fraction(epsilon)), Fraction(1, 10)).epsilon
-    assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(stated, abs=GRID)
-
-
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 10)])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 7.0])
-def test_a_noisy_count_costs_its_epsilon(epsilon: float) -> None:
-    losses = pld.from_discrete_laplace_mechanism(epsilon, 1, value_discretization_interval=GRID)
-    assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(
-        noisy_count.guarantee(Fraction(epsilon)).epsilon, abs=GRID
+def test_a_noisy_count_costs_its_epsilon_and_of_a_sample_the_amplified_one(
+    epsilon: float, rate: Fraction
+) -> None:
+    losses = pld.from_discrete_laplace_mechanism(
+        epsilon, 1, sampling_prob=float(rate), value_discretization_interval=GRID
     )
+    stated = amplify(noisy_count.guarantee(Fraction(epsilon)), rate).epsilon
+    assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(stated, abs=GRID)
 
 
 @pytest.mark.parametrize("origin", ["lower", "centre"])
@@ -70,24 +64,18 @@ def test_a_noisy_mean_costs_its_epsilon(origin: noisy_mean.Origin, epsilon: floa
     )
     count = pld.from_discrete_laplace_mechanism(epsilon / 2, 1, value_discretization_interval=GRID)
     stated = noisy_mean.guarantee(grid, Fraction(epsilon)).epsilon
-    assert total.compose(count).get_epsilon_for_delta(NOTHING) == pytest.approx(
-        stated, abs=3 * GRID
-    )
+    together = total.compose(count).get_epsilon_for_delta(NOTHING)
+    assert together == pytest.approx(stated, abs=3 * GRID)
 
 
 @pytest.mark.parametrize("shots", [1, 2, 8])
 def test_the_columns_of_a_group_cost_their_epsilon_together(shots: int) -> None:
-    contract, epsilon = CONTRACTS["car"], 2.0
-    stated = guarantee(
-        partition(contract, shots), contract, epsilon=epsilon, options=AggregateOptions()
-    ).epsilon
-    columns = 6 + 1 if shots == 1 else 6
-    one = pld.from_discrete_laplace_mechanism(
-        epsilon / columns, 1, value_discretization_interval=GRID
-    )
-    assert one.self_compose(columns).get_epsilon_for_delta(NOTHING) == pytest.approx(
-        stated, abs=(columns + 1) * GRID
-    )
+    contract, groups = CONTRACTS["car"], partition(CONTRACTS["car"], shots)
+    stated = guarantee(groups, contract, epsilon=2.0, options=AggregateOptions()).epsilon
+    columns = 6 + (shots == 1)
+    one = pld.from_discrete_laplace_mechanism(2.0 / columns, 1, value_discretization_interval=GRID)
+    together = one.self_compose(columns).get_epsilon_for_delta(NOTHING)
+    assert together == pytest.approx(stated, abs=(columns + 1) * GRID)
 
 
 @pytest.mark.parametrize("categories", [2, 3, 7, 200])

@@ -111,13 +111,12 @@ def test_sampled_gaussians_agree_with_integrals_under_both_relations(
 
 
 def test_a_sample_of_everyone_costs_what_no_sample_does() -> None:
+    plain = gaussian(sigma=2.0)
     for neighbours in (ADD, REPLACE):
-        assert curve_of(poisson_sampled(1, gaussian(sigma=2.0)), neighbours) == curve_of(
-            gaussian(sigma=2.0), neighbours
-        )
-    for mean in (-0.5, 0.5):
-        pair = (((1.0, 0.0),), ((1.0, mean),)) if mean < 0 else (((1.0, mean),), ((1.0, 0.0),))
-        assert log_moment(4.0, *pair) == pytest.approx(4 * 3 * 0.5**2 / 2, rel=CLOSE)
+        assert curve_of(poisson_sampled(1, plain), neighbours) == curve_of(plain, neighbours)
+    for means in ((0.0, -0.5), (0.5, 0.0)):
+        moment = log_moment(4.0, *(((1.0, mean),) for mean in means))
+        assert moment == pytest.approx(4 * 3 * 0.5**2 / 2, rel=CLOSE)
 
 
 @pytest.mark.parametrize("angle", [0.0, 0.4, 1.0, 2.0, 3.0])
@@ -128,18 +127,14 @@ def test_no_two_rows_of_the_plane_are_farther_apart_than_opposite_ones(
     """The claim that (5) dominates: rows v and v' in any directions, v' of any length."""
     rate, order, ratio = 0.2, 4.0, 1.2
     line = np.linspace(-14, 20, 681)
-    x, y = np.meshgrid(line, line)
+    places = line + 1j * line[:, np.newaxis]
 
-    def log_density(mean_x: float, mean_y: float) -> np.ndarray:
-        return np.logaddexp(
-            math.log1p(-rate) - (x**2 + y**2) / 2,
-            math.log(rate) - ((x - mean_x) ** 2 + (y - mean_y) ** 2) / 2,
-        ) - math.log(2 * math.pi)
+    def log_density(mean: complex) -> np.ndarray:
+        near, far = (-(np.abs(places - there) ** 2) / 2 for there in (mean, 0))
+        mixed = np.logaddexp(math.log(rate) + near, math.log1p(-rate) + far)
+        return mixed - math.log(2 * math.pi)
 
-    one, other = (
-        log_density(ratio, 0.0),
-        log_density(-length * ratio * math.cos(angle), length * ratio * math.sin(angle)),
-    )
+    one, other = log_density(ratio), log_density(-length * ratio * np.exp(1j * angle))
     bound = at(poisson_sampled(Fraction(rate), gaussian(sigma=1 / ratio)), order, REPLACE)
     for upper, lower in ((one, other), (other, one)):
         moment = np.exp(order * upper + (1 - order) * lower).sum() * (line[1] - line[0]) ** 2
@@ -159,14 +154,11 @@ def test_a_coarse_grid_gives_a_larger_bound_and_never_a_smaller_one(
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 2.0, 30.0])
 def test_pure_curves_are_those_of_randomised_response(epsilon: float) -> None:
     for order in (1.5, 4.0, 64.0):
-        high, low = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
-        exact = np.logaddexp(order * high + (1 - order) * low, order * low + (1 - order) * high) / (
-            order - 1
-        )
-        found = at(pure(epsilon), order, REPLACE)
-        assert found <= epsilon * (1 + 1e-6)
-        assert found >= float(exact) * (1 - 1e-9) - 1e-15
-        assert epsilon < 1e-3 or found == pytest.approx(float(exact), rel=1e-6)
+        logs = -np.logaddexp(0, [-epsilon, epsilon])
+        moment = np.logaddexp.reduce(order * logs + (1 - order) * logs[::-1])
+        exact, found = moment / (order - 1), at(pure(epsilon), order, REPLACE)
+        assert exact * (1 - 1e-9) - 1e-15 <= found <= epsilon * (1 + 1e-6)
+        assert epsilon < 1e-3 or found == pytest.approx(exact, rel=1e-6)
 
 
 def test_a_sampled_pure_event_costs_less_than_its_amplified_epsilon_says() -> None:
@@ -174,8 +166,7 @@ def test_a_sampled_pure_event_costs_less_than_its_amplified_epsilon_says() -> No
     too.
     """
     rate, epsilon = Fraction(1, 100), 1.0
-    high = math.exp(epsilon) / (1 + math.exp(epsilon))
-    first, second = np.array([high, 1 - high]), np.array([1 - high, high])
+    first, second = (np.exp([one, other]) / (1 + math.e) for one, other in ((1, 0), (0, 1)))
     mixed = float(rate) * first + (1 - float(rate)) * second
     order = 8.0
     exact = max(
@@ -198,27 +189,22 @@ def test_discrete_gaussians_stay_below_their_bound(variance: Fraction, squares: 
     for order in (1.5, 3.0, 16.0):
         upper, lower = (-((places - mean) ** 2) / (2 * float(variance)) for mean in (shift, 0))
         normaliser = np.logaddexp.reduce(lower)
-        exact = (np.logaddexp.reduce(order * upper + (1 - order) * lower) - normaliser) / (
-            order - 1
-        )
+        moment = np.logaddexp.reduce(order * upper + (1 - order) * lower) - normaliser
+        exact = moment / (order - 1)
         event = discrete_gaussian(variance=variance, squared_sensitivity=squares, neighbours=ADD)
         assert exact * (1 - 1e-9) <= at(event, order, ADD) <= exact * 1.05 + 0.02
         assert at(event, order, REPLACE) == pytest.approx(4 * at(event, order, ADD))
 
 
 def test_groups_sequences_and_disjoint_rows_are_what_their_parts_make_of_them() -> None:
-    parts = [pure(0.3), pure(0.5)]
-    assert curve_of(sequential(parts), ADD).renyi == pytest.approx(
-        [sum(pair) for pair in zip(*(curve_of(one, ADD).renyi for one in parts), strict=True)]
-    )
-    doubled = [curve_of(pure(epsilon), REPLACE).renyi for epsilon in (0.6, 1.0)]
-    summed = [sum(pair) for pair in zip(*doubled, strict=True)]
-    assert curve_of(Event("replaced", parts=(sequential(parts),)), REPLACE).renyi == pytest.approx(
-        summed
-    )
-    assert curve_of(
-        Event("grouped", (("rows", 2),), (sequential(parts),)), ADD
-    ).renyi == pytest.approx(summed)
+    whole = sequential([pure(0.3), pure(0.5)])
+    for event, neighbours, epsilons in (
+        (whole, ADD, (0.3, 0.5)),
+        (Event("replaced", parts=(whole,)), REPLACE, (0.6, 1.0)),
+        (Event("grouped", (("rows", 2),), (whole,)), ADD, (0.6, 1.0)),
+    ):
+        summed = np.sum([curve_of(pure(one), neighbours).renyi for one in epsilons], axis=0)
+        assert curve_of(event, neighbours).renyi == pytest.approx(summed)
     low, high = gaussian(sigma=3.0), gaussian(sigma=2.0)
     assert curve_of(parallel([low, high]), ADD) == curve_of(high, ADD)
 
@@ -254,12 +240,11 @@ def test_the_filter_never_says_less_than_pld_and_not_much_more(
 ) -> None:
     delta = 1e-5
     exact = price(event, neighbours=neighbours, unit="row", delta=delta).epsilon
-    once = Spent.nothing().plus(Guarantee(exact, delta, neighbours, "row", event))
+    stated = Guarantee(exact, delta, neighbours, "row", event)
+    once = Spent.nothing().plus(stated)
     assert exact <= mixture_epsilon(once.renyi, once.delta, delta) <= most * exact
-    twice = once.plus(Guarantee(exact, delta, neighbours, "row", event)).cost(delta).epsilon
-    assert (
-        price(repeated(event, 2), neighbours=neighbours, unit="row", delta=delta).epsilon <= twice
-    )
+    twice = price(repeated(event, 2), neighbours=neighbours, unit="row", delta=delta).epsilon
+    assert twice <= once.plus(stated).cost(delta).epsilon
 
 
 def test_sampled_pure_steps_cost_more_than_their_exact_law_and_may_cost_less_than_pld_of_the_amplified_epsilon() -> (  # noqa: E501
@@ -272,15 +257,12 @@ def test_sampled_pure_steps_cost_more_than_their_exact_law_and_may_cost_less_tha
     event = repeated(poisson_sampled(rate, approximate(epsilon, 0.0)), count)
     once = Spent.nothing().plus(Guarantee(1.0, delta, ADD, "row", event))
     ours = mixture_epsilon(once.renyi, once.delta, delta)
-    ratios, masses = (
-        np.log1p(float(rate) * np.expm1([epsilon, -epsilon])),
-        1 / (1 + np.exp([epsilon, -epsilon])),
-    )
-    highs = np.arange(count + 1)
+    ratios = np.log1p(float(rate) * np.expm1([epsilon, -epsilon]))
+    low, highs = 1 / (1 + math.exp(epsilon)), np.arange(count + 1)
 
     def exact_delta(at_epsilon: float, sign: int) -> float:
         losses = sign * (highs * ratios[0] + (count - highs) * ratios[1])
-        chance = binom.pmf(highs, count, masses[0] * np.exp(ratios[0]) if sign == 1 else masses[0])
+        chance = binom.pmf(highs, count, low * np.exp(ratios[0]) if sign == 1 else low)
         return float((chance * np.maximum(0, -np.expm1(at_epsilon - losses))).sum())
 
     assert max(exact_delta(ours, 1), exact_delta(ours, -1)) <= delta

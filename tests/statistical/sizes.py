@@ -6,7 +6,7 @@ bounds how often a right law would be rejected if the names were chosen afresh.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import stats
@@ -45,3 +45,16 @@ def law_rejected(counts: Sequence[float], probabilities: Sequence[float]) -> boo
     return bool(
         stats.chisquare(observed, np.array(expected) * sum(observed) / sum(expected)).pvalue < SURE
     )
+
+
+def of_that_scale(counts: Sequence[float], law: Callable[[float], Sequence[float]]) -> bool:
+    """Whether counts fit the law of factor 1 and none whose scale is 30 % off, both ways."""
+    rejected = [law_rejected(counts, law(factor)) for factor in (1, 1.3, 0.77)]
+    return rejected == [False, True, True]
+
+
+def independent(one: np.ndarray, other: np.ndarray, chance: float) -> bool:
+    """Whether two rows of events, each of this chance, are independent of each other."""
+    counts = np.bincount(2 * one.astype(int) + other, minlength=4)
+    no = 1 - chance
+    return not law_rejected(counts, [no * no, no * chance, chance * no, chance * chance])

@@ -24,14 +24,9 @@ WHEN = datetime(2026, 11, 30, 23, 30, tzinfo=UTC)
 )
 def test_periods_follow_each_other_without_a_gap(every: str, count: int, last: str) -> None:
     calendar = Calendar.of(every, first=WHEN, count=count)  # type: ignore[arg-type]
-    assert (len(calendar.periods), calendar.periods[0], calendar.periods[-1]) == (
-        count,
-        period_at(every, WHEN),
-        last,
-    )  # type: ignore[arg-type]
-    assert [calendar.index(read_period(name)) for name in calendar.periods] == list(
-        range(1, count + 1)
-    )
+    names = calendar.periods
+    assert (names[0], names[-1]) == (period_at(every, WHEN), last)  # type: ignore[arg-type]
+    assert [calendar.index(read_period(name)) for name in names] == [*range(1, count + 1)]
 
 
 def test_a_time_belongs_to_its_period_in_utc() -> None:

@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
-
 from dpicl.contract import TextContract
 
-from ..examples import put
-from ..text_contracts import TEXT_CONTRACTS, as_ensemble, as_extraction, as_free_text, text_contract
-
-every_text_contract = pytest.mark.parametrize(
-    "contract", TEXT_CONTRACTS.values(), ids=TEXT_CONTRACTS
+from ..text_contracts import (
+    as_ensemble,
+    as_extraction,
+    as_free_text,
+    every_text_contract,
+    text_contract,
 )
 
 
@@ -22,16 +21,13 @@ def test_answers_that_are_texts_have_no_labels() -> None:
     free, extraction = text_contract(as_free_text), text_contract(as_extraction)
     assert (free.demonstrated, free.row_bounds, free.is_classification) == ((), {"": 4}, False)
     assert free.label_text("whatever is said") == "whatever is said"
-    assert (free.ensemble.delta, free.ensemble.candidates, free.ensemble.keywords) == (
-        Fraction(1, 100),
-        4,
-        3,
-    )
+    sizes = free.ensemble
+    assert (sizes.delta, sizes.candidates, sizes.keywords) == (Fraction(1, 100), 4, 3)
     assert (free.generation, extraction.ensemble) == (None, None)
     usual = text_contract(
         lambda content: (
             as_free_text(content),
-            put("ensemble")({"subsets": 2, "delta": "1/100"})(content),
+            content.update(ensemble={"subsets": 2, "delta": "1/100"}),
         )
     ).ensemble
     assert (usual.candidates, usual.keywords) == (100, 10)
@@ -39,7 +35,7 @@ def test_answers_that_are_texts_have_no_labels() -> None:
 
 def test_one_contract_may_serve_both_methods() -> None:
     contract = text_contract(as_ensemble)
-    assert contract.generation is not None and contract.ensemble is not None
+    assert contract.generation and contract.ensemble
 
 
 RATES = {
@@ -60,12 +56,9 @@ RATES = {
 
 @every_text_contract
 def test_an_ensemble_draws_few_of_the_rows(contract: TextContract) -> None:
-    rate = Fraction(4 * contract.ensemble.subsets, sum(contract.row_bounds.values()))
-    assert (contract.ensemble.subsets, rate) == (
-        RATES[contract.name][0],
-        Fraction(RATES[contract.name][1]),
-    )
-    assert rate < Fraction(1, 5)
+    subsets, stated = RATES[contract.name]
+    rate = Fraction(4 * subsets, sum(contract.row_bounds.values()))
+    assert contract.ensemble.subsets == subsets and rate == Fraction(stated) < Fraction(1, 5)
 
 
 @every_text_contract

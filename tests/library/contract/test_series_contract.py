@@ -8,6 +8,7 @@ import pytest
 
 from dpicl.contract.load import contract_digest, parse_contract
 from dpicl.ground.errors import DeclarationError
+from tests.library.examples import REMOVED, changed
 from tests.library.series_contracts import after, of_rows, series_contract, series_tree
 from tests.library.text_contracts import text_tree
 
@@ -41,32 +42,19 @@ def test_a_period_is_over_when_the_next_one_has_begun_in_utc() -> None:
     ]
 
 
-def changed(tree: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    *path, last = key.split(".")
-    inner = tree
-    for name in path:
-        inner[name] = dict(inner[name])
-        inner = inner[name]
-    if value is None:
-        inner.pop(last)
-    else:
-        inner[last] = value
-    return tree
-
-
 @pytest.mark.parametrize(
     ("key", "value", "refused"),
     [
-        ("source.arrived", None, "source.arrived: is missing"),
+        ("source.arrived", REMOVED, "source.arrived: is missing"),
         ("source.arrived", "who", "source.arrived: is also used otherwise"),
         ("source.arrived", "age", "source.arrived: is also used otherwise"),
-        ("privacy.budget.delta", None, "privacy.budget.delta: is missing"),
-        ("privacy.person.max_rows_in_horizon", None, "max_rows_in_horizon: is missing"),
+        ("privacy.budget.delta", REMOVED, "privacy.budget.delta: is missing"),
+        ("privacy.person.max_rows_in_horizon", REMOVED, "max_rows_in_horizon: is missing"),
         ("privacy.person.max_rows", 4, "is 3, fewer than max_rows; expected 4 or more"),
         ("privacy.budget", {"benchmark": True}, "releases.horizon: has no meaning for a benchmark"),
         ("split", {"test_fraction": 0.2}, "split: is given beside a horizon"),
-        ("releases.first", None, "horizon and first go together"),
-        ("releases.horizon", None, "horizon and first go together"),
+        ("releases.first", REMOVED, "horizon and first go together"),
+        ("releases.horizon", REMOVED, "horizon and first go together"),
         ("releases.every", "once", "a horizon needs periods"),
         ("releases.horizon", "a while", "expected 1 to 2048 periods"),
         ("releases.horizon", 0, "expected 1 to 2048 periods"),
@@ -79,7 +67,7 @@ def test_what_a_guarantee_would_hang_in_the_air_without_is_refused(
     key: str, value: Any, refused: str
 ) -> None:
     with pytest.raises(DeclarationError, match=refused.replace(".", r"\.")):
-        series_contract(changed(series_tree(), key, value))
+        series_contract(changed(series_tree(), {key: value}))
 
 
 def test_how_many_rows_there_are_is_not_public_where_a_replaced_row_may_come_on_another_day() -> (
@@ -116,7 +104,9 @@ def test_what_rows_enter_names_a_release_and_when_they_are_released_is_in_the_ho
         )
     )
     assert one != contract_digest(series_contract(of_rows()))
-    assert one != contract_digest(series_contract(changed(series_tree(), "source.arrived", "came")))
+    assert one != contract_digest(
+        series_contract(changed(series_tree(), {"source.arrived": "came"}))
+    )
 
 
 def test_a_horizon_beyond_the_end_of_the_calendar_is_refused_by_the_contract() -> None:

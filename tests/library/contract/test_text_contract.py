@@ -18,7 +18,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.contract import Contract, TextContract, load_contract, parse_contract
+from dpicl.contract import TextContract, load_contract, parse_contract
 from dpicl.contract.load import contract_digest, json_schema
 from dpicl.contract.text import template_pieces
 from dpicl.data.prompts import (
@@ -34,12 +34,13 @@ from dpicl.data.text_records import parse_texts
 from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
 from dpicl.home.settings import Settings
 
-from ..examples import ROOT, one_sentence, put, tree
+from ..examples import REMOVED, ROOT, changed, one_sentence, put, tree
 from ..text_contracts import (
     TEXT_CONTRACTS,
     as_ensemble,
     as_extraction,
     as_free_text,
+    every_text_contract,
     lines,
     records,
     text_contract,
@@ -47,290 +48,192 @@ from ..text_contracts import (
 )
 from .test_contract_fuzz import _mutate
 
-every_text_contract = pytest.mark.parametrize(
-    "contract", TEXT_CONTRACTS.values(), ids=TEXT_CONTRACTS
-)
 TEXTS = ROOT / "data_contracts" / "texts"
-LABELS, SIZES, ASKING, ENSEMBLE = (
-    ("task", "labels"),
-    ("generation",),
-    ("prompts", "answering"),
-    ("ensemble",),
-)
 
 
-def both(*changes: Callable[[Any], None]) -> Callable[[Any], None]:
-    def change(content: Any) -> None:
-        for one in changes:
-            one(content)
-
-    return change
+def as_it_is(content: Any) -> None:
+    """No change."""
 
 
-def without(*keys: str) -> Callable[[Any], None]:
-    def change(content: Any) -> None:
-        for key in keys:
-            del content[key]
-
-    return change
-
-
-PERSON = {
-    "unit": "person",
-    "person": {"id_column": "who", "max_rows": 1},
-    "budget": {"benchmark": True},
-}
-BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
-    "kind": (
-        put("kind")("image"),
-        "kind",
-        "got 'image'; expected text, or no such key for a table",
-    ),
-    "unknown key": (put("columns")({}), "columns", "unknown key"),
-    "unknown key of a prompt": (
-        put(*ASKING, "label")("x"),
-        "prompts.answering.label",
-        "unknown key",
-    ),
-    "persons": (put("privacy")(PERSON), "privacy.unit", "expected row, or `ensemble` alone"),
-    "a rate": (
-        put("privacy", "sampling_rate")("1/2"),
-        "privacy.sampling_rate",
-        "subsets x examples / rows is the rate",
-    ),
-    "a benchmark without held-out texts": (
-        put("source", "test")(None),
-        "source.test",
-        "a file of held-out texts",
-    ),
-    "queries of a benchmark": (
-        put("source", "queries")({"file": "public.jsonl"}),
-        "source.queries",
-        "its held-out texts are public",
-    ),
-    "no source": (
-        put("source", "train")(None),
-        "source",
-        "expected `train` with `test` or `queries`, `deliveries`, `published`, or `bundled`",
-    ),
-    "two sources": (
-        put("source", "bundled")("docstrings"),
-        "source",
-        "expected `train` with `test` or `queries`, `deliveries`, `published`, or `bundled`",
-    ),
-    "absolute path": (
-        put("source", "train", "file")("/etc/passwd"),
-        "source.train.file",
-        "expected text of the form",
-    ),
-    **{
-        f"a plain hash of private texts, {split}": (
-            both(
-                put("source", split, "sha256")("0" * 64),
-                put("privacy", "budget")({"epsilon": 1, "delta": 1e-5}),
-            ),
-            f"source.{split}.sha256",
-            "against which guesses can be tried; expected no such key but in a benchmark",
-        )
-        for split in ("train", "test")
-    },
-    "short digest": (
-        put("source", "train", "sha256")("ab"),
-        "source.train.sha256",
-        "expected text of the form",
-    ),
-    "bundled with other fields": (
-        put("source")({"title": "t", "licence": "l", "citation": "c", "bundled": "docstrings"}),
-        "source.bundled",
-        "field: label",
-    ),
-    "text without a field": (
-        put("text")("hello"),
-        "text",
-        "names no field; expected at least one place written {field}",
-    ),
-    "text with a format": (put("text")("{body:>9}"), "text", "has a place that is no field"),
-    "text with an index": (put("text")("{0}"), "text", "has a place that is no field"),
-    "text with an attribute": (
-        put("text")("{a.__class__[0]}"),
-        "text",
-        "has a place that is no field",
-    ),
-    "brace not closed": (put("text")("{body"), "text", "expected places written {field}"),
-    "length zero": (
-        put("max_characters")(0),
-        "max_characters",
-        "expected greater than or equal to 1",
-    ),
-    "task": (put("task", "kind")("ranking"), "task", "expected 'classification', 'extraction'"),
-    "no method": (
-        without("generation"),
-        "generation",
-        "and `ensemble` are missing; expected one of them: the sizes of a method",
-    ),
-    "sizes without words": (
-        put("prompts", "generation")(None),
-        "prompts.generation",
-        "and `generation` go together; expected both",
-    ),
-    "words without sizes": (
-        both(as_ensemble, without("generation")),
-        "prompts.generation",
-        "and `generation` go together",
-    ),
-    "texts written for answers that are texts": (
-        both(
-            as_free_text,
-            put(*SIZES)(text_tree()["generation"]),
-            put("prompts", "generation")(text_tree()["prompts"]["generation"]),
+BROKEN: dict[Callable[[Any], None], dict[str, tuple[Any, ...]]] = {
+    as_it_is: {
+        "kind": ("kind", "image", "got 'image'; expected text, or no such key for a table"),
+        "unknown key": ("columns", {}, "unknown key"),
+        "unknown key of a prompt": ("prompts.answering.label", "x", "unknown key"),
+        "persons": (
+            "privacy",
+            {
+                "unit": "person",
+                "person": {"id_column": "who", "max_rows": 1},
+                "budget": {"benchmark": True},
+            },
+            "expected row, or `ensemble` alone",
+            "privacy.unit",
         ),
-        "generation",
-        "needs labels to write texts for; expected `ensemble` only",
-    ),
-    "keywords for labels": (
-        put(*ASKING, "keywords")("With"),
-        "prompts.answering.keywords",
-        "has no meaning for labels; expected no such key",
-    ),
-    "keywords on two lines": (
-        both(as_free_text, put(*ASKING, "keywords")("a\nb")),
-        "prompts.answering.keywords",
-        "expected text of the form",
-    ),
-    "labels of answers that are texts": (
-        both(as_free_text, put(*LABELS)(["a"])),
-        "task.labels",
-        "unknown key",
-    ),
-    "answers calibrated": (
-        both(as_free_text, put("calibrate")(True)),
-        "calibrate",
-        "only with a task of kind classification",
-    ),
-    "answer without tokens": (
-        both(as_free_text, put("task", "answer_tokens")(0)),
-        "task.answer_tokens",
-        "greater than or equal to 1",
-    ),
-    "answers without rows": (
-        both(as_free_text, put("task", "min_rows")(0)),
-        "task.min_rows",
-        "expected greater than or equal to 1",
-    ),
-    "one voter": (
-        both(as_free_text, put(*ENSEMBLE, "subsets")(1)),
-        "ensemble.subsets",
-        "expected greater than or equal to 2",
-    ),
-    "ensemble without delta": (
-        both(as_free_text, put(*ENSEMBLE)({"subsets": 2})),
-        "ensemble.delta",
-        "missing",
-    ),
-    "delta of an ensemble": (
-        both(as_free_text, put(*ENSEMBLE, "delta")(1)),
-        "ensemble.delta",
-        "expected a delta in (0, 1)",
-    ),
-    "one text to choose from": (
-        both(as_free_text, put(*ENSEMBLE, "candidates")(1)),
-        "ensemble.candidates",
-        "greater than or equal to 2",
-    ),
-    "no keywords": (
-        both(as_free_text, put(*ENSEMBLE, "keywords")(0)),
-        "ensemble.keywords",
-        "greater than or equal to 1",
-    ),
-    "one label": (
-        put(*LABELS)({"good": {"text": "Good", "min_rows": 9}}),
-        "task.labels",
-        "at least 2 items",
-    ),
-    "texts of labels alike": (
-        put(*LABELS, "bad", "text")("Wanted"),
-        "task",
-        "expected a text of its own for every label",
-    ),
-    "text of a label empty": (
-        put(*LABELS, "bad", "text")(""),
-        "task.labels.bad.text",
-        "expected text",
-    ),
-    "text of a label on two lines": (
-        put(*LABELS, "bad", "text")("a\nb"),
-        "task.labels.bad.text",
-        "expected text of the form",
-    ),
-    "blank before a label": (
-        put(*LABELS, "bad", "text")(" a"),
-        "task.labels.bad.text",
-        "expected text of the form",
-    ),
-    "no rows": (
-        put(*LABELS, "bad", "min_rows")(0),
-        "task.labels.bad.min_rows",
-        "expected greater than or equal to 1",
-    ),
-    "label smaller than a sample": (
-        put(*LABELS, "bad", "min_rows")(3),
-        "task.labels.bad.min_rows",
-        "is 3, fewer than subsets x examples = 2 x 2 = 4; expected at least 4",
-    ),
-    "answers fewer than a sample": (
-        both(as_extraction, put("task", "min_rows")(3)),
-        "task.min_rows",
-        "is 3, fewer than subsets x examples = 2 x 2",
-    ),
-    "answer twice": (
-        both(as_extraction, put("task", "labels")(["ann", "ann"])),
-        "task.labels",
-        "expected distinct labels",
-    ),
-    "open answers calibrated": (
-        both(as_extraction, put("calibrate")(True)),
-        "calibrate",
-        "only with a task of kind classification",
-    ),
-    "instruction on two lines": (
-        put(*ASKING, "instruction")("a\n\nb"),
-        "prompts.answering.instruction",
-        "expected text of the form",
-    ),
-    "no subsets": (
-        put(*SIZES, "subsets")(0),
-        "generation.subsets",
-        "expected greater than or equal to 1",
-    ),
-    "candidates left out": (
-        lambda content: content["generation"].pop("candidates"),
-        "generation.candidates",
-        "missing",
-    ),
-    "one candidate": (
-        put(*SIZES, "candidates")(1),
-        "generation.candidates",
-        "expected greater than or equal to 2",
-    ),
-    "delta zero": (put(*SIZES, "delta")(0), "generation.delta", "expected a delta in (0, 1)"),
-    "delta one": (put(*SIZES, "delta")(1), "generation.delta", "expected a delta in (0, 1)"),
-    "delta of text": (
-        put(*SIZES, "delta")("small"),
-        "generation.delta",
-        "expected a number or a fraction",
-    ),
-    "no queries": (put("query_count")(0), "query_count", "expected greater than or equal to 1"),
+        "a rate": ("privacy.sampling_rate", "1/2", "subsets x examples / rows is the rate"),
+        "a benchmark without held-out texts": ("source.test", None, "a file of held-out texts"),
+        "queries of a benchmark": (
+            "source.queries",
+            {"file": "public.jsonl"},
+            "its held-out texts are public",
+        ),
+        "no source": (
+            "source.train",
+            None,
+            "expected `train` with `test` or `queries`, `deliveries`, `published`, or `bundled`",
+            "source",
+        ),
+        "two sources": (
+            "source.bundled",
+            "docstrings",
+            "expected `train` with `test` or `queries`, `deliveries`, `published`, or `bundled`",
+            "source",
+        ),
+        "absolute path": ("source.train.file", "/etc/passwd", "expected text of the form"),
+        "a plain hash of private texts, train": (
+            {"source.train.sha256": "0" * 64, "privacy.budget": {"epsilon": 1, "delta": 1e-5}},
+            None,
+            "against which guesses can be tried; expected no such key but in a benchmark",
+            "source.train.sha256",
+        ),
+        "a plain hash of private texts, test": (
+            {"source.test.sha256": "0" * 64, "privacy.budget": {"epsilon": 1, "delta": 1e-5}},
+            None,
+            "against which guesses can be tried; expected no such key but in a benchmark",
+            "source.test.sha256",
+        ),
+        "short digest": ("source.train.sha256", "ab", "expected text of the form"),
+        "bundled with other fields": (
+            "source",
+            {"title": "t", "licence": "l", "citation": "c", "bundled": "docstrings"},
+            "field: label",
+            "source.bundled",
+        ),
+        "text without a field": (
+            "text",
+            "hello",
+            "names no field; expected at least one place written {field}",
+        ),
+        "text with a format": ("text", "{body:>9}", "has a place that is no field"),
+        "text with an index": ("text", "{0}", "has a place that is no field"),
+        "text with an attribute": ("text", "{a.__class__[0]}", "has a place that is no field"),
+        "brace not closed": ("text", "{body", "expected places written {field}"),
+        "length zero": ("max_characters", 0, "expected greater than or equal to 1"),
+        "task": ("task.kind", "ranking", "expected 'classification', 'extraction'", "task"),
+        "no method": (
+            "generation",
+            REMOVED,
+            "and `ensemble` are missing; expected one of them: the sizes of a method",
+        ),
+        "sizes without words": (
+            "prompts.generation",
+            None,
+            "and `generation` go together; expected both",
+        ),
+        "keywords for labels": (
+            "prompts.answering.keywords",
+            "With",
+            "has no meaning for labels; expected no such key",
+        ),
+        "one label": ("task.labels", {"good": {"text": "Good", "min_rows": 9}}, "at least 2 items"),
+        "texts of labels alike": (
+            "task.labels.bad.text",
+            "Wanted",
+            "expected a text of its own for every label",
+            "task",
+        ),
+        "text of a label empty": ("task.labels.bad.text", "", "expected text"),
+        "text of a label on two lines": (
+            "task.labels.bad.text",
+            "a\nb",
+            "expected text of the form",
+        ),
+        "blank before a label": ("task.labels.bad.text", " a", "expected text of the form"),
+        "no rows": ("task.labels.bad.min_rows", 0, "expected greater than or equal to 1"),
+        "label smaller than a sample": (
+            "task.labels.bad.min_rows",
+            3,
+            "is 3, fewer than subsets x examples = 2 x 2 = 4; expected at least 4",
+        ),
+        "instruction on two lines": (
+            "prompts.answering.instruction",
+            "a\n\nb",
+            "expected text of the form",
+        ),
+        "no subsets": ("generation.subsets", 0, "expected greater than or equal to 1"),
+        "candidates left out": ("generation.candidates", REMOVED, "missing"),
+        "one candidate": ("generation.candidates", 1, "expected greater than or equal to 2"),
+        "delta zero": ("generation.delta", 0, "expected a delta in (0, 1)"),
+        "delta one": ("generation.delta", 1, "expected a delta in (0, 1)"),
+        "delta of text": ("generation.delta", "small", "expected a number or a fraction"),
+        "no queries": ("query_count", 0, "expected greater than or equal to 1"),
+    },
+    as_ensemble: {
+        "words without sizes": (
+            "generation",
+            REMOVED,
+            "and `generation` go together",
+            "prompts.generation",
+        ),
+    },
+    as_free_text: {
+        "keywords on two lines": (
+            "prompts.answering.keywords",
+            "a\nb",
+            "expected text of the form",
+        ),
+        "labels of answers that are texts": ("task.labels", ["a"], "unknown key"),
+        "answers calibrated": ("calibrate", True, "only with a task of kind classification"),
+        "answer without tokens": ("task.answer_tokens", 0, "greater than or equal to 1"),
+        "answers without rows": ("task.min_rows", 0, "expected greater than or equal to 1"),
+        "one voter": ("ensemble.subsets", 1, "expected greater than or equal to 2"),
+        "ensemble without delta": ("ensemble", {"subsets": 2}, "missing", "ensemble.delta"),
+        "delta of an ensemble": ("ensemble.delta", 1, "expected a delta in (0, 1)"),
+        "one text to choose from": ("ensemble.candidates", 1, "greater than or equal to 2"),
+        "no keywords": ("ensemble.keywords", 0, "greater than or equal to 1"),
+        "texts written for answers that are texts": (
+            {
+                "generation": text_tree()["generation"],
+                "prompts.generation": text_tree()["prompts"]["generation"],
+            },
+            None,
+            "needs labels to write texts for; expected `ensemble` only",
+            "generation",
+        ),
+    },
+    as_extraction: {
+        "answers fewer than a sample": (
+            "task.min_rows",
+            3,
+            "is 3, fewer than subsets x examples = 2 x 2",
+        ),
+        "answer twice": ("task.labels", ["ann", "ann"], "expected distinct labels"),
+        "open answers calibrated": ("calibrate", True, "only with a task of kind classification"),
+    },
 }
+"""By the form of a contract, as in `test_contract_errors`."""
 
 
-@pytest.mark.parametrize(("change", "key", "phrase"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(
+    ("form", "case"),
+    [
+        pytest.param(form, case, id=name)
+        for form, cases in BROKEN.items()
+        for name, case in cases.items()
+    ],
+)
 def test_a_broken_rule_is_one_sentence_with_its_key_and_the_expected_shape(
-    change: Callable[[Any], None], key: str, phrase: str
+    form: Callable[[Any], None], case: tuple[Any, ...]
 ) -> None:
+    place, value, phrase, *key = case
+    content = text_tree()
+    form(content)
+    changed(content, place if isinstance(place, dict) else {place: value})
     with pytest.raises(DeclarationError) as caught:
-        text_contract(change)
+        parse_contract(content, "mail.yaml")
     text = one_sentence(caught.value, "mail.yaml")
-    assert text.startswith(f"mail.yaml: {key}: ") and phrase in text and "; expected " in text, text
+    assert text.startswith(f"mail.yaml: {(key or [place])[0]}: ") and phrase in text, text
+    assert "; expected " in text
 
 
 def test_the_contract_that_is_broken_above_is_whole_in_both_forms() -> None:
@@ -357,20 +260,9 @@ def test_a_template_is_parted_into_literals_and_fields() -> None:
 
 
 def test_the_order_of_a_tables_fields_is_as_ever_since_its_digest_hangs_on_it() -> None:
-    assert list(json.loads(parse_contract(tree(), "shop.yaml").model_dump_json())) == [
-        "version",
-        "name",
-        "description",
-        "source",
-        "privacy",
-        "split",
-        "columns",
-        "label",
-        "groups",
-        "local",
-        "prompts",
-        "checks",
-    ]
+    assert " ".join(json.loads(parse_contract(tree(), "shop.yaml").model_dump_json())) == (
+        "version name description source privacy split columns label groups local prompts checks"
+    )
 
 
 def test_the_digest_of_texts_changes_with_what_is_said_and_not_with_how() -> None:
@@ -393,27 +285,22 @@ def test_a_shipped_contract_fits_the_schema(contract: TextContract) -> None:
     ] == []
 
 
-TABLE_9 = {
-    "agnews": (10, 2, 100, 100),
-    "dbpedia": (40, 2, 100, 100),
-    "trec": (80, 1, None, 15),
-    "mit_genre": (20, 4, 100, 20),
-    "mit_director": (20, 4, 100, 20),
-}
-"""M, N, K, T_max."""
-
-
 def test_the_sizes_are_those_of_table_9() -> None:
-    assert {name for name, contract in TEXT_CONTRACTS.items() if contract.generation} == {
-        *TABLE_9,
-        "sst2",
-        "docstrings",
+    """M, N, K, T_max."""
+    table_9 = {
+        "agnews": (10, 2, 100, 100),
+        "dbpedia": (40, 2, 100, 100),
+        "trec": (80, 1, None, 15),
+        "mit_genre": (20, 4, 100, 20),
+        "mit_director": (20, 4, 100, 20),
     }
-    for name, published in TABLE_9.items():
-        sizes = TEXT_CONTRACTS[name].generation
-        assert (sizes.subsets, sizes.examples, sizes.candidates, sizes.max_tokens) == published, (
-            name
-        )
+    sizes = {name: one.generation for name, one in TEXT_CONTRACTS.items() if one.generation}
+    assert sizes.keys() == {*table_9, "sst2", "docstrings"}
+    assert table_9 == {
+        name: (one.subsets, one.examples, one.candidates, one.max_tokens)
+        for name, one in sizes.items()
+        if name in table_9
+    }
 
 
 @every_text_contract
@@ -450,27 +337,19 @@ def place(tmp_path: Path) -> Settings:
 
 def test_settings_know_both_kinds_by_name(place: Settings) -> None:
     shipped = replace(place, contracts=place.home)  # there are none of one's own in there
-    assert (
-        place.contract_names() == sorted(["shop", *shipped.contract_names()])
-        and "adult" in shipped.contract_names()
-    )
-    assert (
-        place.text_names() == sorted(["mail", *shipped.text_names()])
-        and "agnews" in shipped.text_names()
-    )
-    assert isinstance(place.declared("shop"), Contract) and isinstance(
-        place.declared("mail"), TextContract
-    )
-    assert (place.contract("shop").name, place.texts("mail").name) == ("shop", "mail")
-    for ask, expected in (
-        (place.contract, ", shop$"),
-        (place.texts, ", mail, .*"),
-        (place.declared, ", shop, .*mail, .*"),
+    assert place.contract_names() == sorted(["shop", *shipped.contract_names()])
+    assert place.text_names() == sorted(["mail", *shipped.text_names()])
+    assert "adult" in shipped.contract_names() and "agnews" in shipped.text_names()
+    assert place.declared("shop") == place.contract("shop")
+    assert place.declared("mail") == place.texts("mail")
+    for ask, name, expected in (
+        (place.contract, "mail", ", shop$"),
+        (place.contract, "../shop", ", shop$"),
+        (place.texts, "../shop", ", mail, .*"),
+        (place.declared, "../shop", ", shop, .*mail, .*"),
     ):
         with pytest.raises(ParameterError, match=f"expected one of .*{expected}"):
-            ask("../shop")
-    with pytest.raises(ParameterError):
-        place.contract("mail")
+            ask(name)
 
 
 def test_one_name_for_two_kinds_and_a_kind_in_the_wrong_folder_are_refused(place: Settings) -> None:
@@ -493,7 +372,6 @@ def _use(content: dict[str, Any]) -> None:
     them.
     """
     contract = parse_contract(content, "mail.yaml")
-    assert isinstance(contract, TextContract)
     table = parse_texts(lines(records(6)), contract, "train.jsonl")
     text_violations(table.add_column(0, "part", [["train"] * 6]), contract)
     if contract.generation is not None:

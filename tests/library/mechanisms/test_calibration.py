@@ -79,12 +79,11 @@ def test_noise_costs_what_was_asked_for_and_a_hundredth_less_costs_more(
     sigma = calibrate_gaussian(
         sampling_rate=rate, count=count, epsilon=epsilon, delta=delta, neighbours=neighbours
     )
-    assert (
-        LEAST_SHARE * epsilon
-        <= cost(subsampled_gaussian(sigma, rate, count), neighbours, delta)
-        <= epsilon
+    stated, more = (
+        cost(subsampled_gaussian(share * sigma, rate, count), neighbours, delta)
+        for share in (1, 0.99)
     )
-    assert cost(subsampled_gaussian(0.99 * sigma, rate, count), neighbours, delta) > epsilon
+    assert LEAST_SHARE * epsilon <= stated <= epsilon < more
 
 
 @settings(max_examples=6, derandomize=True)
@@ -96,16 +95,15 @@ def test_without_sampling_it_is_the_gaussian_of_the_closed_form(
     moves twice as much.
     """
     epsilon, delta = math.exp(log_epsilon), 10**log_delta
-    one = calibrate_gaussian(count=count, epsilon=epsilon, delta=delta, neighbours=ADD) / math.sqrt(
-        count
+    added, replaced = (
+        calibrate_gaussian(count=count, epsilon=epsilon, delta=delta, neighbours=neighbours)
+        for neighbours in (ADD, REPLACE)
     )
-    assert gaussian_delta(one, epsilon) <= delta * (1 + 1e-9) and gaussian_delta(
-        one, LEAST_SHARE * epsilon
-    ) > delta * (1 - 0.03)
+    one = added / math.sqrt(count)
+    assert gaussian_delta(one, epsilon) <= delta * (1 + 1e-9)
+    assert gaussian_delta(one, LEAST_SHARE * epsilon) > delta * (1 - 0.03)
     assert gaussian_delta(0.99 * one, epsilon) > delta
-    assert calibrate_gaussian(
-        count=count, epsilon=epsilon, delta=delta, neighbours=REPLACE
-    ) == pytest.approx(2 * one * math.sqrt(count), rel=6e-3)
+    assert replaced == pytest.approx(2 * added, rel=6e-3)
 
 
 def test_one_grid_is_never_below_the_price_and_a_finer_one_is_nearer() -> None:
@@ -123,7 +121,6 @@ def test_one_grid_is_never_below_the_price_and_a_finer_one_is_nearer() -> None:
     [
         ({"epsilon": 0}, "epsilon=0: expected a number in \\(0, 10000\\]"),
         ({"epsilon": 10_001.0}, "epsilon=10001.0: expected"),
-        ({"epsilon": 1e300}, "epsilon=1e\\+300: expected"),
         ({"epsilon": math.inf}, "epsilon=inf: expected"),
         ({"epsilon": math.nan}, "epsilon=nan: expected"),
         ({"delta": 0}, "delta=0: expected a number in"),
@@ -136,10 +133,7 @@ def test_one_grid_is_never_below_the_price_and_a_finer_one_is_nearer() -> None:
 )
 def test_parameters_out_of_range_are_refused(change: dict[str, float], told: str) -> None:
     with pytest.raises(ParameterError, match=told):
-        calibrate_gaussian(
-            **{"sampling_rate": 0.5, "count": 2, "epsilon": 1.0, "delta": 1e-5, "neighbours": ADD}
-            | change
-        )  # type: ignore[arg-type]
+        calibrate_gaussian(**{"epsilon": 1.0, "delta": 1e-5, "neighbours": ADD} | change)
 
 
 @pytest.mark.quick(
@@ -183,15 +177,10 @@ def test_pure_steps_together_cost_at_most_the_target_and_one_last_place_more_cos
     exact, digits = Fraction(one), Fraction(2) ** (math.frexp(one)[1] - 24)
     with localcontext() as context:
         context.prec, context.Emax = 80, 10**6
-        assert (
-            steps_cost(exact, rate, count)
-            <= Decimal(epsilon)
-            < steps_cost(exact + 2 * digits, rate, count)
-        )
-    assert (
-        price(repeated(poisson_sampled(rate, pure(one)), count), neighbours=ADD, unit="row").epsilon
-        <= epsilon
-    )
+        stated, more = (steps_cost(exact + by, rate, count) for by in (0, 2 * digits))
+        assert stated <= Decimal(epsilon) < more
+    steps = repeated(poisson_sampled(rate, pure(one)), count)
+    assert price(steps, neighbours=ADD, unit="row").epsilon <= epsilon
 
 
 @pytest.mark.parametrize(

@@ -131,22 +131,13 @@ def test_a_replaced_unit_moves_by_what_the_cells_that_have_a_sign_add_and_by_no_
     moved_to = (matrix(3).astype(float) @ np.unique(histories, axis=0)).reshape(-1, 9)
     squares = np.square(moved_to).sum(axis=1)
     reached = (squares[:, np.newaxis] + squares - 2 * moved_to @ moved_to.T).max()
-    assert (
-        (1 - 1e-4) * counted.squared_sensitivity
-        <= reached
-        <= counted.squared_sensitivity * (1 + 1e-12)
-    )
-    unsigned, added = (
-        replace(counted, contribution=Contribution(rows, most)),
-        replace(counted, neighbours=ADD),
-    )
-    assert (
-        counted.squared_sensitivity == 3 * added.squared_sensitivity
-        and unsigned.squared_sensitivity < reached
-    )
-    assert replace(counted, squared_norm=3).squared_sensitivity == 10 * (
-        added.squared_sensitivity // 2
-    ), "2 (3 + 3 / 2), rounded up"
+    stated = counted.squared_sensitivity
+    assert (1 - 1e-4) * stated <= reached <= stated * (1 + 1e-12)
+    unsigned = replace(counted, contribution=Contribution(rows, most))
+    added = replace(counted, neighbours=ADD).squared_sensitivity
+    assert unsigned.squared_sensitivity < reached and stated == 3 * added
+    wider = replace(counted, squared_norm=3)
+    assert wider.squared_sensitivity == 10 * (added // 2), "2 (3 + 3 / 2), rounded up"
 
 
 def test_the_matrix_is_the_normalised_square_root_of_all_prefixes() -> None:
@@ -154,9 +145,8 @@ def test_the_matrix_is_the_normalised_square_root_of_all_prefixes() -> None:
     periods = 40
     columns = matrix(periods) / 2**BITS
     np.testing.assert_allclose(np.linalg.norm(columns, axis=0), 1, rtol=1e-4)
-    assert (np.diff(matrix(periods), axis=0)[np.tril_indices(periods - 1, -1)] <= 0).all() and (
-        np.triu(columns, 1) == 0
-    ).all()
+    assert (np.diff(columns, axis=0)[np.tril_indices(periods - 1, -1)] <= 0).all()
+    assert (np.triu(columns, 1) == 0).all()
     root = columns / columns.diagonal()
     np.testing.assert_allclose(root @ root, np.tril(np.ones((periods, periods))), atol=2e-3)
 
@@ -166,12 +156,11 @@ def test_products_are_exact() -> None:
     for bits in (0, BITS):
         columns = matrix(50, bits).astype(object)
         gram = columns.T @ columns
-        assert products(50, bits) == tuple(
-            max(
-                gram[first, second] for first in range(50) for second in range(first + distance, 50)
-            )
+        largest = [
+            max(np.diagonal(gram, apart).max() for apart in range(distance, 50))
             for distance in range(50)
-        )
+        ]
+        assert products(50, bits) == tuple(largest)
 
 
 @pytest.mark.parametrize(("periods", "most"), [(30, 1.99), (365, 2.76)])
@@ -229,13 +218,29 @@ def test_a_release_is_a_function_of_the_counts_so_far_and_of_its_stream() -> Non
 def test_a_count_beyond_40_bits_is_cut_off_and_never_wraps_round() -> None:
     counted = counters(2, Contribution(1, 1))
     for one, cut in ((2**62, LARGEST), (-(2**62), -LARGEST)):
-        history = [np.array([one]), np.array([one])]
-        assert int(counted.release(history, period=2, stream=seeded())[0]) == cut * int(
-            matrix(2)[1].sum()
-        )
+        (found,) = counted.release([np.array([one])] * 2, period=2, stream=seeded())
+        assert int(found) == cut * int(matrix(2)[1].sum())
     longest = counters(2048, Contribution(1, 1))
     total = longest.release([np.array([LARGEST])] * 2048, period=2048, stream=seeded())
     assert int(total[0]) == LARGEST * sum(matrix(2048)[-1].tolist()) < 2**61
+
+
+def solved(
+    epsilon: float,
+    periods: int,
+    squared_norm: int,
+    contribution: Contribution,
+    neighbours: Neighbours,
+) -> ContinualCounts:
+    """With the noise that is found for epsilon, at a delta of 1e-6."""
+    return ContinualCounts.of(
+        epsilon,
+        delta=1e-6,
+        periods=periods,
+        squared_norm=squared_norm,
+        contribution=contribution,
+        neighbours=neighbours,
+    )
 
 
 @pytest.mark.quick("2.0-add-or-remove-one", "2.0-replace-one")
@@ -244,14 +249,7 @@ def test_a_count_beyond_40_bits_is_cut_off_and_never_wraps_round() -> None:
 def test_the_noise_found_costs_what_was_asked_for_and_hardly_less(
     neighbours: Neighbours, epsilon: float
 ) -> None:
-    counted = ContinualCounts.of(
-        epsilon,
-        delta=1e-6,
-        periods=30,
-        squared_norm=20,
-        contribution=Contribution(5, 2),
-        neighbours=neighbours,
-    )
+    counted = solved(epsilon, 30, 20, Contribution(5, 2), neighbours)
     stated = counted.guarantee(delta=1e-6, unit="person")
     check(stated)
     assert 0.99 * epsilon <= stated.epsilon <= epsilon
@@ -269,17 +267,9 @@ def test_noise_that_would_be_priced_by_its_own_law_has_no_price() -> None:
 
 
 def test_without_noise_the_cost_is_infinite() -> None:
-    counted = ContinualCounts.of(
-        math.inf,
-        delta=1e-6,
-        periods=3,
-        squared_norm=1,
-        contribution=Contribution(1, 1),
-        neighbours=ADD,
-    )
-    assert (
-        counted.variance is None and counted.guarantee(delta=1e-6, unit="row").epsilon == math.inf
-    )
+    counted = solved(math.inf, 3, 1, Contribution(1, 1), ADD)
+    assert counted.variance is None
+    assert counted.guarantee(delta=1e-6, unit="row").epsilon == math.inf
     assert (counted.covariance([(1, 2), (2, 3)]) == 0).all()
 
 

@@ -13,11 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import check, compose
-from dpicl.accounting.events import (
-    gaussian,
-    poisson_sampled,
-    repeated,
-)
+from dpicl.accounting.events import gaussian, poisson_sampled
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.accounting.pure import discrete_gaussian, noise_ratio, sums_of_squares
@@ -38,19 +34,16 @@ def votes(variance: Fraction, squares: int, neighbours: Neighbours = ADD) -> Eve
 
 
 def test_without_a_variance_sums_are_exact_and_the_cost_is_infinite() -> None:
-    assert noisy_sums([3, -(10**30)], variance=None, stream=seeded()) == [
-        3,
-        -(10**30),
-    ]
+    exact = [3, -(10**30)]
+    assert noisy_sums(exact, variance=None, stream=seeded()) == exact
     assert guarantee(None, squared_sensitivity=1, neighbours=ADD, delta=DELTA).epsilon == math.inf
 
 
 def test_noise_is_added_to_whole_numbers_of_any_size_and_to_no_others() -> None:
     draws = seeded()
-    noisy = noisy_sums(np.array([5, 7]), variance=Fraction(100), stream=draws) + noisy_sums(
-        [10**40], variance=Fraction(1), stream=draws
-    )
-    assert all(type(one) is int for one in noisy) and abs(noisy[2] - 10**40) < 20
+    for sums in (np.array([5, 7]), [10**40]):
+        noisy = noisy_sums(sums, variance=Fraction(1), stream=draws)
+        assert {type(one) for one in noisy} == {int} and abs(noisy[0] - int(sums[0])) < 20
     with pytest.raises(TypeError):
         noisy_sums([0.5], variance=Fraction(1), stream=draws)  # type: ignore[list-item]
 
@@ -59,10 +52,9 @@ def test_noise_is_added_to_whole_numbers_of_any_size_and_to_no_others() -> None:
 def test_sums_of_squares_are_all_of_them(total: int) -> None:
     found = list(sums_of_squares(total))
     assert len(set(found)) == len(found)
-    assert all(
-        sum(root * root for root in roots) == total and list(roots) == sorted(roots, reverse=True)
-        for roots in found
-    )
+    for roots in found:
+        assert sum(root * root for root in roots) == total
+        assert [*roots] == sorted(roots, reverse=True)
     ways = [1] + [0] * total
     for root in range(1, math.isqrt(total) + 1):
         for reached in range(root * root, total + 1):
@@ -73,9 +65,11 @@ def test_sums_of_squares_are_all_of_them(total: int) -> None:
 def test_replacing_a_row_costs_twice_the_sensitivity_unless_it_is_stated() -> None:
     assert price(votes(Fraction(9), 1), REPLACE) == price(votes(Fraction(9), 4, REPLACE), REPLACE)
     assert price(votes(Fraction(9), 2, REPLACE), REPLACE) < price(votes(Fraction(9), 1), REPLACE)
-    assert price(votes(Fraction(90_000), 100), REPLACE) == pytest.approx(
-        price(votes(Fraction(90_000), 400, REPLACE), REPLACE), rel=1e-9
+    one, four = (
+        price(votes(Fraction(90_000), squares, *stated), REPLACE)
+        for squares, stated in ((100, ()), (400, (REPLACE,)))
     )
+    assert one == pytest.approx(four, rel=1e-9)
 
 
 def test_what_is_stated_for_replacing_is_not_priced_for_adding() -> None:
@@ -84,11 +78,7 @@ def test_what_is_stated_for_replacing_is_not_priced_for_adding() -> None:
         votes(Fraction(10**6), 2, REPLACE),
         poisson_sampled(0.1, votes(Fraction(9), 2, REPLACE)),
     ):
-        with pytest.raises(
-            PrivacyError,
-            match="'discrete-gaussian' is priced for replace-one neighbours, not for "
-            "add-or-remove-one",
-        ):
+        with pytest.raises(PrivacyError, match="'discrete-gaussian' is priced for replace-one nei"):
             price(event)
 
 
@@ -104,9 +94,7 @@ def test_releases_compose_and_a_false_statement_is_caught() -> None:
     one = guarantee(Fraction(16), squared_sensitivity=2, neighbours=REPLACE, delta=DELTA)
     ten = compose([one] * 10, delta=DELTA)
     assert 2 * one.epsilon < ten.epsilon < 10 * one.epsilon
-    assert ten.epsilon == pytest.approx(
-        price(repeated(one.event, 10).parts[0], REPLACE) * math.sqrt(10), rel=0.3
-    )
+    assert ten.epsilon == pytest.approx(one.epsilon * math.sqrt(10), rel=0.3)
     with pytest.raises(PrivacyError, match="but its event 'discrete-gaussian' costs"):
         check(Guarantee(one.epsilon * 0.9, DELTA, REPLACE, "row", one.event))
 

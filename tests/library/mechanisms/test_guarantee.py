@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from dpicl.accounting.guarantee import (
     Neighbours,
     compose_parallel,
     compose_sequential,
+    to_person,
     to_replace_one,
 )
 from dpicl.ground.errors import PrivacyError
@@ -38,10 +40,13 @@ def test_sequence_adds_and_parallel_takes_the_largest(epsilons: list[float]) -> 
     assert compose_parallel(costs).epsilon == max(epsilons)
 
 
-def test_deltas_compose_as_epsilons_do() -> None:
+def test_deltas_compose_as_epsilons_do_and_the_relation_stays() -> None:
     costs = [_cost(1, 0.1), _cost(2, 0.05)]
-    assert compose_sequential(costs).delta == pytest.approx(0.15)
     assert compose_parallel(costs).delta == 0.1
+    replaced = [replace(cost, neighbours=REPLACE, unit="client") for cost in costs]
+    whole = compose_sequential(replaced)
+    assert whole.delta == pytest.approx(0.15)
+    assert (whole.epsilon, whole.neighbours, whole.unit) == (3, REPLACE, "client")
 
 
 @pytest.mark.parametrize("compose", [compose_sequential, compose_parallel])
@@ -73,11 +78,6 @@ def test_parallel_composition_is_refused_under_replace_one() -> None:
         compose_parallel([_cost(1, neighbours=REPLACE), _cost(1, neighbours=REPLACE)])
 
 
-def test_sequences_of_replace_one_compose() -> None:
-    whole = compose_sequential([_cost(1, neighbours=REPLACE, unit="client")] * 3)
-    assert (whole.epsilon, whole.neighbours, whole.unit) == (3, REPLACE, "client")
-
-
 @given(st.floats(0, 1e6))
 def test_replacing_is_removing_and_adding(epsilon: float) -> None:
     replaced = to_replace_one(_cost(epsilon))
@@ -85,9 +85,13 @@ def test_replacing_is_removing_and_adding(epsilon: float) -> None:
     assert to_replace_one(replaced) == replaced
 
 
-def test_approximate_guarantees_are_not_doubled() -> None:
-    with pytest.raises(PrivacyError, match="not converted"):
-        to_replace_one(_cost(1, 1e-6))
+@pytest.mark.parametrize(
+    ("convert", "told"),
+    [(to_replace_one, "not converted"), (lambda one: to_person(one, 3), "is not multiplied into")],
+)
+def test_approximate_guarantees_are_not_multiplied(convert: object, told: str) -> None:
+    with pytest.raises(PrivacyError, match=told):
+        convert(_cost(1, 1e-6))  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,10 @@ def test_gaussian_noise_has_the_variance_that_its_price_is_for() -> None:
     """sigma times the movement: sqrt(2) S for a changed vote, S for a vote of a row's own."""
     for row_is_voter, squares in ((False, 2), (True, 1)):
         noise = TokenNoise("gaussian", Fraction(3, 2), row_is_voter)
-        elected = [noise.select(SUMS, seeded(seed, "elect")) for seed in range(40)]
         variance = Fraction(9, 4) * squares * UNITS**2
-        assert elected == [
-            gaussian_max(SUMS, variance=variance, stream=seeded(seed, "elect"))
-            for seed in range(40)
-        ]
+        for seed in range(40):
+            expected = gaussian_max(SUMS, variance=variance, stream=seeded(seed))
+            assert noise.select(SUMS, seeded(seed)) == expected
         assert dict(noise.event().parameters) == {
             "variance": str(variance),
             "squared_sensitivity": squares * UNITS**2,
@@ -42,10 +40,11 @@ def test_gaussian_noise_has_the_variance_that_its_price_is_for() -> None:
 def test_a_noisy_maximum_has_the_spread_that_its_price_is_for(
     kind: NoiseKind, row_is_voter: bool, spread: int
 ) -> None:
-    noise = TokenNoise(kind, Fraction(1, 3), row_is_voter)
-    elected = [noise.select(SUMS, seeded(seed, "elect")) for seed in range(40)]
+    third = Fraction(1, 3)
+    noise = TokenNoise(kind, third, row_is_voter)
+    elected = [noise.select(SUMS, seeded(seed)) for seed in range(40)]
     expected = [
-        exponential_max(SUMS, epsilon=Fraction(1, 3), spread=spread, stream=seeded(seed, "elect"))
+        exponential_max(SUMS, epsilon=third, spread=spread, stream=seeded(seed))
         for seed in range(40)
     ]
     assert elected == expected and len(set(elected)) > 1
@@ -59,14 +58,12 @@ def test_the_price_of_whole_units_is_that_of_the_paper_s_gaussian(sigma: float) 
     costs nothing to speak of.
     """
     noise = TokenNoise("gaussian", Fraction(sigma))
-    ours, theirs = (
-        price(
-            repeated(poisson_sampled(Fraction(20, 30_000), event), 100),
-            neighbours=ADD,
-            unit="row",
-            delta=1 / 30_000,
-        ).epsilon
+    texts = (
+        repeated(poisson_sampled(Fraction(20, 30_000), event), 100)
         for event in (noise.event(), gaussian(sigma=sigma))
+    )
+    ours, theirs = (
+        price(event, neighbours=ADD, unit="row", delta=1 / 30_000).epsilon for event in texts
     )
     assert ours == pytest.approx(theirs, rel=1e-3)
 

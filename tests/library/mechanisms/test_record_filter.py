@@ -4,7 +4,7 @@ often.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -16,29 +16,19 @@ from dpicl.mechanisms.record_filter import SCALE, near, takes_part, whole_points
 
 MOST = 2
 ANGLES = st.integers(0, 180)
-Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def point(angle: float) -> np.ndarray:
     return np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
 
 
-def by_threshold(similarity: np.ndarray, uses: np.ndarray) -> np.ndarray:
-    return takes_part(similarity >= 0.9, uses, most=MOST)
-
-
-def histories(
-    records: Sequence[int], queries: Sequence[int], rule: Rule = by_threshold
-) -> list[list[bool]]:
+def histories(records: Sequence[int], queries: Sequence[int]) -> list[list[bool]]:
     """For every record, in which of the queries it took part."""
-    points, uses, taken = (
-        whole_points(np.array([point(angle) for angle in records])),
-        np.zeros(len(records), dtype=int),
-        [],
-    )
+    points = whole_points(np.array([point(angle) for angle in records]))
+    uses, taken = np.zeros(len(records), dtype=int), []
     for query in queries:
         similarity = points @ whole_points(point(query)[None])[0].astype(np.int64) / SCALE**2
-        taken.append(rule(similarity, uses))
+        taken.append(takes_part(similarity >= 0.9, uses, most=MOST))
         uses += taken[-1]
     return np.array(taken).T.tolist()
 
@@ -58,20 +48,19 @@ def test_a_record_more_changes_no_other_record_s_history(
     assert all(sum(one) <= MOST for one in more)
 
 
-@given(
-    st.lists(st.tuples(*[st.floats(-1, 1)] * 3), min_size=1, max_size=30),
-    st.tuples(*[st.floats(-1, 1)] * 3),
-    st.floats(0.01, 1),
-)
+POINTS = st.tuples(*[st.floats(-1, 1)] * 3)
+
+
+@given(st.lists(POINTS, min_size=1, max_size=30), POINTS, st.floats(0.01, 1))
 def test_nearness_is_the_record_s_alone_to_the_last_bit(
     rows: list[tuple[float, ...]], query: tuple[float, ...], similarity: float
 ) -> None:
     asked = whole_points(np.array([query]))[0]
-    together = near(whole_points(np.array(rows)), asked, similarity=similarity)
-    alone = [
-        bool(near(whole_points(np.array([row])), asked, similarity=similarity)[0]) for row in rows
-    ]
-    assert together.tolist() == alone
+    together, *alone = (
+        near(whole_points(np.array(some)), asked, similarity=similarity)
+        for some in (rows, *([row] for row in rows))
+    )
+    assert (together == np.concatenate(alone)).all()
 
 
 @pytest.mark.parametrize("odd", [[np.nan, 0.0], [np.inf, 0.0], [1.5, 0.0], [0.0, 0.0]])
@@ -82,12 +71,8 @@ def test_what_lies_nowhere_is_near_to_nothing(odd: list[float]) -> None:
 
 
 def test_a_threshold_is_met_by_what_is_as_near_as_it_says() -> None:
-    points = whole_points(np.array([[0.6, 0.8], [0.5, 0.5], [0.49, 0.0]]))
-    assert near(points, whole_points(np.array([[1.0, 0.0]]))[0], similarity=0.5).tolist() == [
-        True,
-        True,
-        False,
-    ]
+    query, *points = whole_points(np.array([[1.0, 0.0], [0.6, 0.8], [0.5, 0.5], [0.49, 0.0]]))
+    assert near(np.array(points), query, similarity=0.5).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("similarity", [0.0, -0.5, 1.5, float("nan")])

@@ -60,12 +60,8 @@ def exponential(rate: Fraction) -> tuple[Fraction, Fraction]:
 )
 def test_leading_digits_are_those_of_the_real_probability(rate: Fraction, plus: int) -> None:
     for digits in (64, 128, 192):
-        low, high = exponential(rate)
-        assert (
-            (1 << digits) // (plus + high)
-            == (1 << digits) // (plus + low)
-            == samplers._leading(rate, plus, digits)
-        )
+        bounds = {(1 << digits) // (plus + power) for power in exponential(rate)}
+        assert bounds == {samplers._leading(rate, plus, digits)}
 
 
 @pytest.mark.parametrize(
@@ -79,35 +75,32 @@ def test_digits_make_a_geometric_law(scale: Fraction) -> None:
     ones = [Fraction(int(word), 1 << 64) for word in first[:-1]]
     ratio = math.exp(-1 / scale)
     for number in range(min(60, 1 << len(worths))):
-        chance = math.prod(
-            one if number >> digit & 1 else 1 - one for digit, one in enumerate(ones)
-        )
+        bits = (one if number >> digit & 1 else 1 - one for digit, one in enumerate(ones))
+        chance = math.prod(bits)
         assert float(chance) == pytest.approx((1 - ratio) * ratio**number, rel=1e-13, abs=1e-18)
+
+
+def drawn(*words: int) -> int:
+    """At scale 1 from these words."""
+    (number,) = discrete_laplaces(Fraction(1), 1, Words(*words))
+    return int(number)
 
 
 def test_a_word_below_a_digit_s_first_word_makes_it_one() -> None:
     first, worths = samplers._first_words(Fraction(1))
     for digit, worth in enumerate(worths.tolist()):
-        before = [ONES] * digit
-        assert discrete_laplaces(Fraction(1), 1, Words(*before, int(first[digit]) - 1)) == [worth]
-        assert discrete_laplaces(Fraction(1), 1, Words(*before, int(first[digit]) + 1)) == [0]
-        assert discrete_laplaces(
-            Fraction(1), 1, Words(*[ONES] * len(first), *before, int(first[digit]) - 1)
-        ) == [-worth]
+        before, word = [ONES] * digit, int(first[digit])
+        assert drawn(*before, word - 1) == worth
+        assert drawn(*before, word + 1) == 0
+        assert drawn(*[ONES] * len(first), *before, word - 1) == -worth
 
 
 def test_equal_words_are_decided_by_the_next_ones() -> None:
     first, _ = samplers._first_words(Fraction(1))
-    half = (
-        int(first[0]),
-        samplers._leading(Fraction(1), 1, 128) % 2**64,
-        samplers._leading(Fraction(1), 1, 192) % 2**64,
-    )
-    others = [ONES] * (2 * len(first) - 1)
-    assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1] - 1)) == [1]
-    assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1] + 1)) == [0]
-    assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1], half[2] - 1)) == [1]
-    assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1], half[2] + 1)) == [0]
+    second, third = (samplers._leading(Fraction(1), 1, digits) % 2**64 for digits in (128, 192))
+    equal = [int(first[0]), *[ONES] * (2 * len(first) - 1)]
+    assert [drawn(*equal, second + by) for by in (-1, 1)] == [1, 0]
+    assert [drawn(*equal, second, third + by) for by in (-1, 1)] == [1, 0]
 
 
 def test_a_last_word_of_zeros_may_lead_beyond_the_digits() -> None:
@@ -115,14 +108,10 @@ def test_a_last_word_of_zeros_may_lead_beyond_the_digits() -> None:
     first, worths = samplers._first_words(Fraction(1))
     assert len(worths) == 6
     next_word = samplers._leading(Fraction(64), 0, 128)
-    others = [ONES] * len(first)
-    assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word + 1)) == [0]
-    assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word - 1, 1)) == [
-        64
-    ]
-    assert discrete_laplaces(
-        Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word - 1, 0, next_word - 1, 1)
-    ) == [128]
+    zeros = [*[ONES] * 6, 0, *[ONES] * len(first)]
+    assert drawn(*zeros, next_word + 1) == 0
+    assert drawn(*zeros, next_word - 1, 1) == 64
+    assert drawn(*zeros, next_word - 1, 0, next_word - 1, 1) == 128
 
 
 @pytest.mark.parametrize("scale", [Fraction(0), Fraction(-1), Fraction(-1, 10**9)])

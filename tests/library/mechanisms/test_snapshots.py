@@ -10,7 +10,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,7 @@ DAY = 86_400.0
 class Clock:
     """A clock that is set by hand."""
 
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
+    now = 1_800_000_000.0
 
     def __call__(self) -> float:
         return self.now
@@ -53,12 +52,8 @@ def files(place: SnapshotPlace) -> list[Path]:
 
 
 def test_what_is_written_is_read_by_whoever_has_the_key(tmp_path: Path) -> None:
-    key = load_key(tmp_path / "keys" / "snapshots.key")
-    assert SnapshotPlace(tmp_path / "s", key).write(NAME, VOTES, DAY)
-    assert (
-        SnapshotPlace(tmp_path / "s", load_key(tmp_path / "keys" / "snapshots.key")).read(NAME)
-        == VOTES
-    )
+    one, other = (SnapshotPlace(tmp_path / "s", load_key(tmp_path / "key")) for _ in range(2))
+    assert one.write(NAME, VOTES, DAY) and other.read(NAME) == VOTES
 
 
 @pytest.mark.parametrize(
@@ -78,12 +73,9 @@ def test_files_show_no_content_and_no_name_and_are_for_their_owner_only(
     place.write(NAME, VOTES * 50, DAY)
     (path,) = files(place)
     stored = path.read_bytes() + path.name.encode()
-    runs = {
-        plain[start : start + 6]
-        for plain in (VOTES * 2, NAME.encode(), KEY)
-        for start in range(len(plain) - 5)
-    }
-    assert [run for run in runs if run in stored] == []
+    for plain in (VOTES * 2, NAME.encode(), KEY):
+        for start in range(len(plain) - 5):
+            assert plain[start : start + 6] not in stored
     assert {stat.S_IMODE(file.stat().st_mode) for file in place.folder.iterdir()} == {0o600}
     assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
     assert repr(KEY) not in repr(place)
@@ -142,22 +134,22 @@ def test_any_change_of_a_file_is_refused_in_one_sentence(
     path.write_bytes(stored[: bit // 8] if kind == "cut" else stored + b"x" * (kind == "append"))
     with pytest.raises(PrivacyError) as caught:
         place.read(NAME)
-    assert "this snapshot was changed, renamed or written with another key; delete it" in str(
-        caught.value
-    )
-    assert (
-        caught.value.__cause__ is None
-        and "\n" not in str(caught.value)
-        and NAME not in str(caught.value)
-    )
+    told = str(caught.value)
+    assert "this snapshot was changed, renamed or written with another key; delete it" in told
+    assert caught.value.__cause__ is None and "\n" not in told and NAME not in told
+
+
+def exchange(place: SnapshotPlace, other: SnapshotPlace, name: str) -> None:
+    """The one file gets the name of what the other place writes in the same folder."""
+    (path,) = files(place)
+    other.write(name, b"other", DAY)
+    (written,) = set(files(place)) - {path}
+    path.rename(written)
 
 
 def test_a_renamed_file_is_refused(place: SnapshotPlace) -> None:
     place.write(NAME, VOTES, DAY)
-    (path,) = files(place)
-    place.write("another", b"other", DAY)
-    (other,) = set(files(place)) - {path}
-    path.rename(other)
+    exchange(place, place, "another")
     with pytest.raises(PrivacyError, match="renamed"):
         place.read("another")
 
@@ -166,10 +158,7 @@ def test_another_key_finds_nothing_and_opens_nothing(place: SnapshotPlace) -> No
     place.write(NAME, VOTES, DAY)
     stranger = SnapshotPlace(place.folder, bytes(32), place.clock)
     assert stranger.read(NAME) is None
-    (path,) = files(place)
-    stranger.write(NAME, b"theirs", DAY)
-    (theirs,) = set(files(place)) - {path}
-    path.rename(theirs)
+    exchange(place, stranger, NAME)
     with pytest.raises(PrivacyError, match="another key"):
         stranger.read(NAME)
 
@@ -197,16 +186,13 @@ def test_of_racing_writers_one_wins_and_all_read_it(place: SnapshotPlace, clock:
     for _ in range(20):
         won, barrier = [], threading.Barrier(8)
 
-        def write(number: int, won: list[int] = won, barrier: threading.Barrier = barrier) -> None:
-            barrier.wait()
+        def write(number: int) -> None:
+            barrier.wait()  # noqa: B023
             if place.write(NAME, b"%d" % number, DAY):
-                won.append(number)
+                won.append(number)  # noqa: B023
 
-        threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(8) as threads:
+            [*threads.map(write, range(8))]
         assert len(won) == 1 and place.read(NAME) == b"%d" % won[0]
         assert len(files(place)) == 1
         clock.now += DAY
@@ -228,20 +214,16 @@ def _write_and_die(folder: Path, last: int) -> None:
     SnapshotPlace(folder, KEY).write(NAME, VOTES, DAY)
 
 
-def _run(target: Callable[..., None], *arguments: object) -> int:
-    process = multiprocessing.get_context("forkserver").Process(target=target, args=arguments)
-    process.start()
-    process.join(60)
-    assert process.exitcode is not None
-    return process.exitcode
-
-
 def test_a_writer_killed_at_any_step_leaves_all_or_nothing(tmp_path: Path) -> None:
     """Then a twin writes, and the sweep clears what the dead one left."""
-    stood = []
+    stood, forkserver = [], multiprocessing.get_context("forkserver")
     for last in itertools.count():
         place = SnapshotPlace(tmp_path / str(last), KEY)
-        if _run(_write_and_die, place.folder, last) == 0:
+        arguments = place.folder, last
+        process = forkserver.Process(target=_write_and_die, args=arguments)
+        process.start()
+        process.join(60)
+        if process.exitcode == 0:
             break
         stood.append(place.read(NAME) == VOTES)
         assert place.read(NAME) in (None, VOTES)

@@ -59,13 +59,14 @@ def test_all_answers_together_cost_epsilon_however_many_there_are(questions: int
 
 
 def test_the_noise_has_the_law_that_the_price_is_for() -> None:
-    draws = seeded(0, "sparse")
-    drawn = vector().threshold_noises(20_000, draws).astype(np.int64)
-    expected = law(SCALE)[200 - 12 : 200 + 13] * len(drawn)
+    drawn = vector().threshold_noises(20_000, seeded(0, "sparse")).astype(np.int64)
     seen = np.array([(drawn == value).sum() for value in range(-12, 13)])
-    assert np.all(np.abs(seen - expected) < 5 * np.sqrt(expected))
-    twice = law(2 * SCALE)[200 - 12 : 200 + 13] * len(drawn)
-    assert np.any(np.abs(seen - twice) > 10 * np.sqrt(twice)), "another scale would be noticed"
+
+    def deviations(scale: float) -> float:
+        expected = law(scale)[200 - 12 : 200 + 13] * len(drawn)
+        return (np.abs(seen - expected) / np.sqrt(expected)).max()
+
+    assert deviations(SCALE) < 5 and deviations(2 * SCALE) > 10
 
 
 def test_a_sum_is_found_below_as_often_as_its_noise_says() -> None:
@@ -81,19 +82,15 @@ def test_a_sum_is_found_below_as_often_as_its_noise_says() -> None:
 
 def test_without_noise_a_sum_is_below_or_it_is_not() -> None:
     exact, draws = SparseVector(None, 3), seeded(0, "")
-    assert exact.are_below([4, 5], 5, exact.threshold_noises(2, draws), draws).tolist() == [
-        True,
-        False,
-    ]
+    below = exact.are_below([4, 5], 5, exact.threshold_noises(2, draws), draws)
+    assert below.tolist() == [True, False]
     with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
         exact.event()
 
 
 def test_it_is_priced_for_rows_that_come_or_go_only() -> None:
     assert price(vector().event(), neighbours=ADD, unit="row").epsilon == 1.5
-    with pytest.raises(
-        PrivacyError, match="is priced for add-or-remove-one neighbours, not for replace-one"
-    ):
+    with pytest.raises(PrivacyError, match="add-or-remove-one neighbours, not for replace-one"):
         price(vector().event(), neighbours=Neighbours.REPLACE_ONE, unit="row")
 
 

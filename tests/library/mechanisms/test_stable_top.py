@@ -27,6 +27,11 @@ answers = st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=9)
 Law = dict[tuple[str, ...] | None, float]
 
 
+def with_other(ballot: list[set[str]], answer: set[str], where: int) -> list[set[str]]:
+    where %= len(ballot)
+    return [*ballot[:where], answer, *ballot[where + 1 :]]
+
+
 def counted(ballot: list[set[str]]) -> dict[str, int]:
     words = [word for answer in ballot for word in answer]
     return {word: words.count(word) for word in sorted(set(words))}
@@ -40,15 +45,12 @@ def chance_of_at_least(least: int, epsilon: Fraction) -> float:
 
 def law_of(rule: StableTop, counts: Mapping[str, int]) -> Law:
     """Of what leaves, by summing over k and the noise."""
-    assert rule.size_epsilon is not None and rule.test_epsilon is not None
     gaps = [_gap(_falling(counts), size) for size in range(1, rule.most + 1)]
+    sizes = law_of_maximum(gaps, Fraction(math.exp(-rule.size_epsilon / SPREAD)))
     law: Law = {None: 0.0}
-    for size, chance in enumerate(
-        law_of_maximum(gaps, Fraction(math.exp(-rule.size_epsilon / SPREAD))), 1
-    ):
-        leaves = chance_of_at_least(
-            rule.threshold - rule.stability(counts, size), rule.test_epsilon
-        )
+    for size, chance in enumerate(sizes, 1):
+        short = rule.threshold - rule.stability(counts, size)
+        leaves = chance_of_at_least(short, rule.test_epsilon)
         words = tuple(sorted(_by_count(counts)[:size]))
         law[words] = law.get(words, 0.0) + float(chance) * leaves
         law[None] += float(chance) * (1 - leaves)
@@ -62,22 +64,15 @@ def delta_between(one: Law, other: Law, epsilon: float) -> float:
     )
 
 
-@given(
-    answers,
-    st.sets(st.sampled_from("abcdefg")),
-    st.integers(0, 8),
-    st.integers(1, 4),
-    st.integers(1, 4),
-)
+words = st.sets(st.sampled_from("abcdefg"))
+sizes = st.integers(1, 4)
+
+
+@given(answers, words, st.integers(0, 8), sizes, sizes)
 def test_one_changed_answer_moves_gaps_and_stability_by_as_much_as_stated(
     ballot: list[set[str]], changed: set[str], where: int, size: int, other_size: int
 ) -> None:
-    here, there = (
-        counted(ballot),
-        counted(
-            [changed if place == where % len(ballot) else one for place, one in enumerate(ballot)]
-        ),
-    )
+    here, there = counted(ballot), counted(with_other(ballot, changed, where))
     moved = [_gap(_falling(there), one) - _gap(_falling(here), one) for one in (size, other_size)]
     assert max(map(abs, moved)) <= 2 and abs(moved[0] - moved[1]) <= SPREAD
     stabilities = [RULE.stability(counts, size) for counts in (here, there)]
@@ -90,12 +85,12 @@ def test_the_spread_is_reached() -> None:
     """Of the gaps behind the first and the third word: a smaller one would not do, nor for gaps
     side by side.
     """
-    here, there = (
-        _falling({"a": 9 + move, "b": 6 - move, "c": 4 - move, "d": 1 + move}) for move in (0, 1)
-    )
-    assert [_gap(there, size) - _gap(here, size) for size in (1, 3)] == [2, -2]
-    here, there = (_falling({"a": 9 + move, "b": 6 - move, "c": 3 + move}) for move in (0, 1))
-    assert [_gap(there, size) - _gap(here, size) for size in (1, 2)] == [2, -2]
+    for here, there, sizes in (
+        ((9, 6, 4, 1), (10, 5, 3, 2), (1, 3)),
+        ((9, 6, 3), (10, 5, 4), (1, 2)),
+    ):
+        one, other = (_falling(dict(zip("abcd", counts, strict=False))) for counts in (here, there))
+        assert [_gap(other, size) - _gap(one, size) for size in sizes] == [2, -2]
 
 
 @given(answers, st.integers(1, 3), st.data())
@@ -104,24 +99,19 @@ def test_as_many_changed_answers_as_stated_leave_the_set_as_it_is(
 ) -> None:
     counts = counted(ballot)
     stable = RULE.stability(counts, size)
-    fresh = data.draw(
-        st.lists(st.sets(st.sampled_from("abcdefg")), min_size=stable, max_size=stable)
-    )
+    fresh = data.draw(st.lists(words, min_size=stable, max_size=stable))
     if stable:
-        assert set(_by_count(counted(fresh + ballot[stable:]))[:size]) == set(
-            _by_count(counts)[:size]
-        )
+        then = _by_count(counted(fresh + ballot[stable:]))
+        assert set(then[:size]) == set(_by_count(counts)[:size])
 
 
-@given(answers, st.sets(st.sampled_from("abcdefg")), st.integers(0, 8))
+@given(answers, words, st.integers(0, 8))
 def test_the_price_holds_for_all_that_can_leave(
     ballot: list[set[str]], changed: set[str], where: int
 ) -> None:
     """Exactly, both ways; k words and the test together."""
-    changed_ballot = [
-        changed if place == where % len(ballot) else one for place, one in enumerate(ballot)
-    ]
-    here, there = (law_of(RULE, counted(one)) for one in (ballot, changed_ballot))
+    ballots = ballot, with_other(ballot, changed, where)
+    here, there = (law_of(RULE, counted(one)) for one in ballots)
     for one, other in ((here, there), (there, here)):
         assert delta_between(one, other, 1.5) <= 0.01 + 1e-12
 
@@ -144,29 +134,23 @@ def test_the_threshold_is_the_smallest_that_noise_reaches_rarely_enough(
 
 def test_where_the_chance_is_delta_itself_the_threshold_does_not_round_it_up() -> None:
     exact = Fraction(math.exp(-3) / (1 + math.exp(-1)))
-    assert (
-        StableTop(Fraction(1), Fraction(1), exact * Fraction(10**12 + 1, 10**12), 1).threshold == 3
-    )
-    assert (
-        StableTop(Fraction(1), Fraction(1), exact * Fraction(10**12 - 1, 10**12), 1).threshold == 4
-    )
+    for by, threshold in ((1, 3), (-1, 4)):
+        delta = exact * Fraction(10**12 + by, 10**12)
+        assert StableTop(Fraction(1), Fraction(1), delta, 1).threshold == threshold
 
 
 def test_what_leaves_has_the_law_of_the_sum() -> None:
     counts = {"a": 30, "b": 19, "c": 7, "d": 2}
     drawn = RULE.choose_all([counts] * 20_000, seeded(0, "size"), seeded())
     for words, chance in law_of(RULE, counts).items():
-        assert sum(one == words for one in drawn) == pytest.approx(
-            20_000 * chance, abs=5 * math.sqrt(20_000 * chance) + 1
-        )
+        expected = 20_000 * chance
+        assert abs(drawn.count(words) - expected) <= 5 * math.sqrt(expected) + 1
 
 
 def test_the_words_leave_in_the_order_of_the_alphabet() -> None:
     exact = StableTop(None, None, Fraction(1, 100), 3)
-    assert exact.choose({"zebra": 90, "ape": 80, "bee": 2}, seeded(0, ""), seeded(0, "")) == (
-        "ape",
-        "zebra",
-    )
+    chosen = exact.choose({"zebra": 90, "ape": 80, "bee": 2}, seeded(), seeded())
+    assert chosen == ("ape", "zebra")
 
 
 def test_without_noise_the_widest_gap_decides_and_a_set_that_one_answer_changes_is_withheld() -> (
@@ -192,12 +176,8 @@ def test_words_that_do_not_occur_never_leave() -> None:
 
 def test_one_choice_costs_both_epsilons_and_delta() -> None:
     assert dict(RULE.event().parameters) == {"epsilon": 1.5, "delta": 0.01}
-    assert (
-        price(
-            RULE.event(), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=0.011
-        ).epsilon
-        <= 1.5 * 1.001
-    )
+    how = {"neighbours": Neighbours.ADD_OR_REMOVE_ONE, "unit": "row", "delta": 0.011}
+    assert price(RULE.event(), **how).epsilon <= 1.5 * 1.001
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 
 from dpicl.accounting import accountant
 from dpicl.ground.errors import ParameterError, PrivacyError
-from dpicl.ground.randomness import stream
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.two_levels import TwoLevels, send, two_levels
 from dpicl.mechanisms.unary_encoding import Unary, report, unary
@@ -43,32 +43,34 @@ def bit_chances(law: Unary, truth: int) -> list[Fraction]:
     ]
 
 
+def of(law: Any, categories: int, epsilons: tuple[float, float]) -> TwoLevels:
+    """A permanent answer of the first epsilon, and its sendings of the second."""
+    return two_levels(law(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1])
+
+
 @given(EPSILONS, st.integers(2, 12))
 def test_one_sending_given_the_truth_is_a_response_that_is_exactly_the_sum_over_permanent_answers(
     epsilons: tuple[float, float], categories: int
 ) -> None:
-    levels = two_levels(response(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1])
-    assert isinstance(levels.permanent, Response) and isinstance(levels.sent, Response)
+    levels = of(response, categories, epsilons)
     exact = chances(levels.permanent) @ chances(levels.sending)
     assert (exact == chances(levels.sent)).all() and (exact.sum(axis=1) == 1).all()
-    assert levels.sent.epsilon <= epsilons[1] and levels.sent.epsilon > 0.99 * epsilons[1]
+    assert 0.99 * epsilons[1] < levels.sent.epsilon <= epsilons[1]
 
 
 @given(EPSILONS, st.integers(2, 12))
 def test_bits_that_are_flipped_anew_are_unary_encoded_exactly(
     epsilons: tuple[float, float], categories: int
 ) -> None:
-    levels = two_levels(unary(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1])
-    assert isinstance(levels.permanent, Unary) and isinstance(levels.sent, Unary)
+    levels = of(unary, categories, epsilons)
     keep = Fraction(levels.sending.keep, 1 << levels.sending.bits)
     flipped = [bit * keep + (1 - bit) * (1 - keep) for bit in bit_chances(levels.permanent, 1)]
     assert flipped == bit_chances(levels.sent, 1)
-    assert levels.sent.epsilon <= epsilons[1] and levels.sent.epsilon > 0.99 * epsilons[1]
+    assert 0.99 * epsilons[1] < levels.sent.epsilon <= epsilons[1]
 
 
 def of_response(levels: TwoLevels, sendings: int) -> Iterator[float]:
     """ln of the ratio of every pair of truths, for all sendings together, by enumeration."""
-    assert isinstance(levels.permanent, Response)
     first, second = chances(levels.permanent), chances(levels.sending)
     for seen in product(range(levels.permanent.categories), repeat=sendings):
         likelihood = first @ np.prod([second[:, one] for one in seen], axis=0)
@@ -77,7 +79,6 @@ def of_response(levels: TwoLevels, sendings: int) -> Iterator[float]:
 
 def of_bits(levels: TwoLevels, sendings: int) -> Iterator[float]:
     """The same of bits, of which two truths share all but two: these two by enumeration."""
-    assert isinstance(levels.permanent, Unary)
     keep = Fraction(levels.sending.keep, 1 << levels.sending.bits)
 
     def likelihood(seen: tuple[int, ...], set_: Fraction) -> Fraction:
@@ -99,47 +100,30 @@ def of_bits(levels: TwoLevels, sendings: int) -> Iterator[float]:
 def test_many_sendings_cost_what_their_worst_content_tells_and_never_more_than_the_permanent_answer(
     epsilons: tuple[float, float], categories: int, sendings: int
 ) -> None:
-    for levels, ratios in (
-        (
-            two_levels(response(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1]),
-            of_response,
-        ),
-        (
-            two_levels(unary(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1]),
-            of_bits,
-        ),
-    ):
+    for law, ratios in ((response, of_response), (unary, of_bits)):
+        levels = of(law, categories, epsilons)
         assert levels.epsilon_of(sendings) == pytest.approx(max(ratios(levels, sendings)), rel=1e-9)
         assert levels.epsilon_of(1) == pytest.approx(levels.sent.epsilon, rel=1e-9)
         steps = [levels.epsilon_of(2**power) for power in range(30)]
-        assert all(one <= other * (1 + 1e-12) for one, other in zip(steps, steps[1:], strict=False))
-        assert steps[-1] == pytest.approx(levels.permanent.epsilon) and steps[
-            -1
-        ] <= levels.permanent.epsilon * (1 + 1e-12)
+        whole = levels.permanent.epsilon
+        for one, other in pairwise([*steps, whole]):
+            assert one <= other * (1 + 1e-12)
+        assert steps[-1] == pytest.approx(whole)
 
 
 def test_sendings_follow_the_law_and_change_while_the_permanent_answer_stays() -> None:
-    count, levels = 40_000, two_levels(response(epsilon=2.0, categories=4), epsilon=1.0)
-    assert isinstance(levels.permanent, Response)
-    kept = randomise(np.full(count, 2), levels.permanent, stream(0, "test", "kept", ""))
-    sent = [send(kept, levels.sending, stream(0, "test", "sent", str(time))) for time in range(2)]
-    deviation = math.sqrt(levels.sent.truth_probability / count)  # type: ignore[union-attr]
-    assert all(
-        abs((one == 2).mean() - levels.sent.truth_probability) < 5 * deviation for one in sent
-    )  # type: ignore[union-attr]
+    count, levels = 40_000, of(response, 4, (2.0, 1.0))
+    kept = randomise(np.full(count, 2), levels.permanent, seeded(0, "kept"))
+    sent = [send(kept, levels.sending, seeded(time, "sent")) for time in range(2)]
+    truth = levels.sent.truth_probability
+    for one in sent:
+        assert abs((one == 2).mean() - truth) < 5 * math.sqrt(truth / count)
     assert 0.2 < (sent[0] != sent[1]).mean() < 0.8
-    bits_law = two_levels(unary(epsilon=2.0, categories=5), epsilon=1.0)
-    assert isinstance(bits_law.permanent, Unary)
-    bits = send(
-        report(np.full(count, 3), bits_law.permanent, stream(0, "test", "bits", "")),
-        bits_law.sending,
-        stream(0, "test", "flip", ""),
-    )
+    law = of(unary, 5, (2.0, 1.0))
+    bits = send(report(np.full(count, 3), law.permanent, seeded()), law.sending, seeded(1))
     assert bits.shape == (count, 5) and bits.dtype == np.bool_
-    assert (
-        abs(bits[:, 3].mean() - 0.5) < 5 * math.sqrt(0.25 / count)
-        and abs(bits[:, 0].mean() - bits_law.sent.lie_probability) < 0.02
-    )
+    assert abs(bits[:, 3].mean() - 0.5) < 5 * math.sqrt(0.25 / count)
+    assert abs(bits[:, 0].mean() - law.sent.lie_probability) < 0.02
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, 1.0, 2.0, math.inf])
@@ -150,23 +134,20 @@ def test_a_sending_tells_less_than_the_permanent_answer(epsilon: float) -> None:
 
 
 def test_a_law_of_two_levels_is_priced_and_is_never_drawn_at_once() -> None:
-    for law in (response(epsilon=2.0, categories=300), unary(epsilon=2.0, categories=3)):
-        sent = two_levels(law, epsilon=1.0).sent
+    for law, categories, draw in ((response, 300, randomise), (unary, 3, report)):
+        sent = of(law, categories, (2.0, 1.0)).sent
         accountant.check(sent.guarantee())
         assert sent.guarantee().epsilon == sent.epsilon
         with pytest.raises(PrivacyError, match="level by level"):
-            (randomise if isinstance(sent, Response) else report)(
-                np.zeros(3, dtype=np.int64), sent, seeded()
-            )  # type: ignore[operator]
+            draw(np.zeros(3, dtype=np.int64), sent, seeded())
 
 
 @given(EPSILONS, st.integers(2, 2000))
 def test_any_sending_epsilon_below_the_permanent_one_has_its_law_or_is_refused(
     epsilons: tuple[float, float], categories: int
 ) -> None:
-    law = response(epsilon=epsilons[0], categories=categories)
-    assume(epsilons[1] < law.epsilon)
+    assume(epsilons[1] < response(epsilon=epsilons[0], categories=categories).epsilon)
     try:
-        assert two_levels(law, epsilon=epsilons[1]).sent.epsilon <= epsilons[1]
+        assert of(response, categories, epsilons).sent.epsilon <= epsilons[1]
     except PrivacyError as error:
         assert "too small" in str(error)

@@ -36,10 +36,8 @@ def test_no_report_of_four_categories_tells_more_than_epsilon(epsilon: float) ->
     law = unary(epsilon=epsilon, categories=4)
 
     def likelihood(bits: tuple[int, ...], truth: int) -> float:
-        chances = [0.5 if place == truth else law.lie_probability for place in range(4)]
-        return math.prod(
-            chance if bit else 1 - chance for bit, chance in zip(bits, chances, strict=True)
-        )
+        chances = np.where(np.arange(4) == truth, 0.5, law.lie_probability)
+        return np.where(bits, chances, 1 - chances).prod()
 
     worst = max(
         math.log(likelihood(bits, one) / likelihood(bits, other))
@@ -52,11 +50,8 @@ def test_no_report_of_four_categories_tells_more_than_epsilon(epsilon: float) ->
 def test_the_guarantee_is_priced_by_the_accountant() -> None:
     guarantee = unary(epsilon=1.0, categories=30).guarantee()
     accountant.check(guarantee)
-    assert (guarantee.neighbours, guarantee.unit, guarantee.delta) == (
-        Neighbours.REPLACE_ONE,
-        "client",
-        0,
-    )
+    stated = (guarantee.neighbours, guarantee.unit, guarantee.delta)
+    assert stated == (Neighbours.REPLACE_ONE, "client", 0)
     assert unary(epsilon=1.0, categories=1).guarantee().epsilon == 0
 
 

@@ -51,11 +51,8 @@ def test_of_columns_that_a_release_did_not_count_nothing_is_promised() -> None:
         column in missing for column in range(len(SIZES))
     ]
     names = tuple(f"c{column}" for column in sorted(missing))
-    assert (
-        found.untold == names
-        and f"nothing is known of {len(names)} of {len(SIZES) + 1} columns" in str(found)
-    )
-    assert found.effective_rows is not None and found.effective_rows < 120
+    told = f"nothing is known of {len(names)} of {len(SIZES) + 1} columns"
+    assert found.untold == names and told in str(found) and found.effective_rows < 120
 
 
 def test_so_many_rows_without_noise_are_as_exact_as_is_said() -> None:
@@ -63,23 +60,14 @@ def test_so_many_rows_without_noise_are_as_exact_as_is_said() -> None:
     found = quality(table, MST, 1.0, count=20)
     chosen, unit, cell, _ = release(table.train, MST, 1.0, 0)
     bins, sizes = chosen.bins(table.train, contract()), (*SIZES, 2)
-    assert found.effective_rows is not None and found.row_count == pytest.approx(1000, rel=0.1)
-
-    def error(rows: np.ndarray) -> float:
-        pairs = [(column, len(SIZES)) for column in range(len(SIZES))]
-        return float(
-            np.mean(
-                [
-                    total_variation(marginal(rows, pair, sizes), marginal(bins, pair, sizes))
-                    for pair in pairs
-                ]
-            )
-        )
-
-    drawn = np.mean(
-        [error(bins[rng.integers(len(bins), size=round(found.effective_rows))]) for _ in range(50)]
-    )
-    assert drawn == pytest.approx(mean(found.with_label, "expected"), rel=0.2)
+    assert found.row_count == pytest.approx(1000, rel=0.1)
+    errors = []
+    for _ in range(50):
+        drawn = bins[rng.integers(len(bins), size=round(found.effective_rows))]
+        for pair in ((column, len(SIZES)) for column in range(len(SIZES))):
+            both = (marginal(rows, pair, sizes) for rows in (drawn, bins))
+            errors.append(total_variation(*both))
+    assert np.mean(errors) == pytest.approx(mean(found.with_label, "expected"), rel=0.2)
 
 
 @pytest.mark.exhaustive
@@ -96,9 +84,8 @@ def test_intervals_of_90_percent_cover_what_is_true_and_the_promise_alone_is_too
     """Twenty tables that nothing was chosen on, of weak to strong signals."""
     covered, promised, estimated = [], [], []
     for seed in range(20):
-        auc, accuracy = quality(
-            split(800, 100 + seed, strength=0.1 + 0.1 * seed), MST, 1.0, seed=seed, count=20
-        ).scores
+        table = split(800, 100 + seed, strength=0.1 + 0.1 * seed)
+        auc, accuracy = quality(table, MST, 1.0, seed=seed, count=20).scores
         covered += [score.low <= (score.true or 0) <= score.high for score in (auc, accuracy)]
         promised.append(auc.promised - (auc.true or 0))
         estimated.append(auc.estimate - (auc.true or 0))
@@ -109,15 +96,12 @@ def test_intervals_of_90_percent_cover_what_is_true_and_the_promise_alone_is_too
 def test_nothing_true_is_said_of_a_private_table() -> None:
     table, private = split(300, 7), contract(benchmark=False)
     chosen, unit, cell, drawn = release(table.train, MST, 1.0, 0)
-    found = quality_of(ReleasePoint(private, chosen, point(unit, cell)), drawn, count=4)
-    assert found.actual is None and {
-        one.true for one in (*found.columns, *found.with_label, *found.scores)
-    } == {None}
-    with pytest.raises(
-        PrivacyError,
-        match=r"made_up: true errors of a release are an unpaid release; expected .*benchmark: true",  # noqa: E501
-    ):
-        quality_of(ReleasePoint(private, chosen, point(unit, cell)), drawn, test=table, count=4)
+    place = ReleasePoint(private, chosen, point(unit, cell))
+    found = quality_of(place, drawn, count=4)
+    told = (*found.columns, *found.with_label, *found.scores)
+    assert found.actual is None and {one.true for one in told} == {None}
+    with pytest.raises(PrivacyError, match=r"made_up: true errors .*; expected .*benchmark: true"):
+        quality_of(place, drawn, test=table, count=4)
 
 
 def test_noise_of_averages_is_said_where_the_number_of_rows_is_stated() -> None:
@@ -128,12 +112,10 @@ def test_noise_of_averages_is_said_where_the_number_of_rows_is_stated() -> None:
     nothing = quality_of(ReleasePoint(contract(), chosen, asked), drawn)
     assert not nothing.noise and "state `population`" in str(nothing)
     found = quality_of(ReleasePoint(stated, chosen, asked), drawn)
-    assert found.noise == chosen.column_errors(contract(), asked, 2000) and set(found.noise) == set(
-        contract().features
-    )
-    assert all(
-        f"averages of {name}: {share:.3f}" in str(found) for name, share in found.noise.items()
-    )
+    assert found.noise == chosen.column_errors(contract(), asked, 2000)
+    assert found.noise.keys() == {*contract().features}
+    for name, share in found.noise.items():
+        assert f"averages of {name}: {share:.3f}" in str(found)
 
 
 def test_scores_are_those_of_scikit_learn() -> None:

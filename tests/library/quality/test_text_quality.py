@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import energy_distance as of_numbers
 
-from dpicl.quality.texts import (
-    Labelled,
-    ReleasedTexts,
-    TextQuality,
-    energy_distance,
-    text_quality,
-)
+from dpicl.quality.texts import Labelled, ReleasedTexts, TextQuality, energy_distance, text_quality
 
 WORDS = {
     "sports": ["match", "goal", "team", "coach"],
@@ -38,23 +32,17 @@ def quality(released: Labelled, real: Labelled | None = None) -> TextQuality:
     return text_quality(ReleasedTexts("notes", "a method", 1.0, released, True), texts(60, 0), real)
 
 
-@given(
-    st.lists(st.integers(-5, 5), min_size=4, max_size=30),
-    st.lists(st.integers(-5, 5), min_size=4, max_size=30),
-)
+POINTS = st.lists(st.integers(-5, 5), min_size=4, max_size=30)
+
+
+@given(POINTS, POINTS)
 def test_the_distance_is_the_energy_distance_without_pairs_of_a_point_with_itself(
     one: list[int], other: list[int]
 ) -> None:
-    n, m = len(one), len(other)
-    # with these pairs, as scipy has them
-    among = [float(np.abs(np.subtract.outer(part, part)).mean()) for part in (one, other)]
-    squared = (
-        of_numbers(one, other) ** 2
-        + among[0]
-        + among[1]
-        - among[0] * n / (n - 1)
-        - among[1] * m / (m - 1)
-    )
+    squared = of_numbers(one, other) ** 2
+    for part in (one, other):  # in which scipy has them
+        among = np.abs(np.subtract.outer(part, part)).mean()
+        squared += among - among * len(part) / (len(part) - 1)
     found = energy_distance(np.array(one, float)[:, None], np.array(other, float)[:, None])
     assert found == pytest.approx(np.sqrt(max(0.0, squared)), abs=1e-4)
 

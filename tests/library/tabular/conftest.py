@@ -14,3 +14,10 @@ def postgres() -> Iterator[Server]:
     """What a module makes in it, the next one drops."""
     with running_postgres(durable=False) as server:
         yield server
+
+
+@pytest.fixture
+def asked(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A module's server, at the address that contracts of `asking` name."""
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+    return server

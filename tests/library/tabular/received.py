@@ -39,13 +39,8 @@ def some_reports(count: int, seed: int = 0) -> list[dict[str, Any]]:
     """Of so many clients."""
     rng, reports = np.random.default_rng(seed), []
     for client in range(count):
-        question = int(rng.integers(2))
-        cells = (
-            [int(rng.integers(6))]
-            if not question
-            else np.flatnonzero(rng.random(80) < 0.3).tolist()
-        )
-        reports.append(report(client, question, cells))
+        cells = np.flatnonzero(rng.random(80) < 0.3) if client % 2 else [rng.integers(6)]
+        reports.append(report(client, client % 2, map(int, cells)))
     return reports
 
 

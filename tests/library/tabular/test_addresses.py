@@ -26,7 +26,7 @@ from dpicl.ground.errors import SourceError
 from ..hostile_server import HostileServer, good
 from ..repositories import LIMITS
 
-PUBLIC = ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"]
+PUBLIC = "1.1.1.1 93.184.216.34 2606:4700::1111 64:ff9b::101:101 ::ffff:1.1.1.1"
 NOT_PUBLIC = (
     "127.0.0.1 127.8.8.8 0.0.0.0 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 "
     "169.254.170.2 100.64.0.1 "
@@ -37,28 +37,9 @@ NOT_PUBLIC = (
 )
 
 
-@pytest.mark.parametrize("address", PUBLIC)
-def test_a_public_address_is_known(address: str) -> None:
-    assert is_public(address)
-
-
-@pytest.mark.parametrize("address", NOT_PUBLIC.split())
-def test_an_address_of_this_machine_its_network_or_cloud_is_known(address: str) -> None:
-    assert not is_public(address)
-
-
-@pytest.mark.parametrize("host", ["localhost", "2130706433", "0x7f.0.0.1", "127.1", "0"])
-def test_a_name_is_checked_after_it_is_resolved(tmp_path: Path, host: str) -> None:
-    with (
-        HostileServer() as server,
-        pytest.raises(SourceError, match="not public; expected a public repository"),
-    ):
-        download(
-            f"https://{host}:{server.url.rpartition(':')[2]}/",
-            tmp_path / "x",
-            Visit("https://www.openml.org", tmp_path, LIMITS),
-        )
-    assert server.requests == []
+def test_addresses_of_this_machine_its_network_or_cloud_are_not_public() -> None:
+    assert [one for one in NOT_PUBLIC.split() if is_public(one)] == []
+    assert [one for one in PUBLIC.split() if not is_public(one)] == []
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 70 + ".example", "a..b"])
@@ -83,16 +64,15 @@ def test_a_name_is_looked_up_once_for_a_connection(monkeypatch: pytest.MonkeyPat
 
     with HostileServer() as server:
         server.replies["/x"] = [good(b"content")]
-        port = int(server.url.rpartition(":")[2])
         monkeypatch.setattr(socket, "getaddrinfo", changing)
-        assert (
-            get(f"http://localhost:{port}/x", ssl.create_default_context(), ("localhost", port))
-            == b"content"
-        )
+        assert get("http", server, ssl.create_default_context()) == b"content"
     assert lookups.count("localhost") == 1
 
 
-def get(url: str, roots: ssl.SSLContext, own: tuple[str, int]) -> bytes:
+def get(scheme: str, server: HostileServer, roots: ssl.SSLContext) -> bytes:
+    """What the server says at localhost."""
+    port = int(server.url.rpartition(":")[2])
+    url, own = f"{scheme}://localhost:{port}/x", ("localhost", port)
     transport = guarded_transport(
         httpx.URL(url), roots=roots, own=own, deadline=time.monotonic() + 5
     )
@@ -102,18 +82,12 @@ def get(url: str, roots: ssl.SSLContext, own: tuple[str, int]) -> bytes:
 
 def certificate(folder: Path, name: str) -> Path:
     """A certificate that signs itself, with its key."""
-    key, subject = (
-        ec.generate_private_key(ec.SECP256R1()),
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
-    )
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
+    days = now, now + datetime.timedelta(days=1)
     made = x509.CertificateBuilder(
-        subject,
-        subject,
-        key.public_key(),
-        x509.random_serial_number(),
-        now,
-        now + datetime.timedelta(days=1),
+        subject, subject, key.public_key(), x509.random_serial_number(), *days
     )
     made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
     private = key.private_bytes(
@@ -136,13 +110,12 @@ def test_the_certificate_must_be_of_the_name_though_the_address_is_connected_to(
     with HostileServer() as server:
         server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
         server.replies["/x"] = [good(b"content")]
-        port = int(server.url.rpartition(":")[2])
         roots = ssl.create_default_context(cafile=str(path))
         if answered:
-            assert get(f"https://localhost:{port}/x", roots, ("localhost", port)) == b"content"
+            assert get("https", server, roots) == b"content"
         else:
             with pytest.raises(httpx.ConnectError, match="certificate"):
-                get(f"https://localhost:{port}/x", roots, ("localhost", port))
+                get("https", server, roots)
 
 
 def test_a_proxy_that_the_user_has_set_is_asked_by_name(

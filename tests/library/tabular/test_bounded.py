@@ -27,6 +27,11 @@ def refusal(path: Path) -> str:
     return caught.value.details()
 
 
+def repeated(value: object, count: int) -> pa.Array:
+    """Written once."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int8()), pa.array([value]))
+
+
 def parquet(folder: Path, **columns: object) -> Path:
     plain = {"age": [1, 2, 3], "height": [1.0, 2.0, 1.5], "colour": ["red"] * 3, "y": ["no"] * 3}
     path = folder / "people.parquet"
@@ -51,24 +56,16 @@ def test_a_gzip_file_of_many_members_is_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_parquet_file_of_one_row_repeated_without_end_is_refused(tmp_path: Path) -> None:
-    count = 8 * MIB
-    same = {
-        name: pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int8()), pa.array([value]))
-        for name, value in {"age": 31, "height": 1.75, "colour": "red", "y": "no"}.items()
-    }
-    path = parquet(tmp_path, **same)
+    row = {"age": 31, "height": 1.75, "colour": "red", "y": "no"}
+    path = parquet(tmp_path, **{name: repeated(one, 8 * MIB) for name, one in row.items()})
     assert path.stat().st_size < MIB // 2
     assert "holds more than" in refusal(path)
 
 
 def test_one_long_text_that_many_rows_share_is_refused(tmp_path: Path) -> None:
     """As text, the column would take 100 GiB."""
-    shared = pa.DictionaryArray.from_arrays(
-        pa.array([0] * 100_000, pa.int8()), pa.array(["x" * MIB])
-    )
-    path = parquet(
-        tmp_path, age=[1] * 100_000, height=[1.0] * 100_000, colour=shared, y=["no"] * 100_000
-    )
+    row = {"age": 31, "height": 1.75, "colour": "x" * MIB, "y": "no"}
+    path = parquet(tmp_path, **{name: repeated(one, 100_000) for name, one in row.items()})
     assert "column 'colour': has more than 65536 bytes (100000 values)" in refusal(path)
 
 
@@ -100,7 +97,7 @@ def test_text_that_is_no_utf8_inside_parquet_is_refused(tmp_path: Path) -> None:
 def test_pipes_devices_and_impossible_names_are_no_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "people.csv")
     (tmp_path / "zero.csv").symlink_to("/dev/zero")
-    assert "is a device or pipe; expected a file" in refusal(tmp_path / "people.csv")
-    assert "is a device or pipe; expected a file" in refusal(tmp_path / "zero.csv")
+    for name in ("people.csv", "zero.csv"):
+        assert "is a device or pipe; expected a file" in refusal(tmp_path / name)
     assert "is no path" in refusal(tmp_path / "a\0b.csv")
     assert "cannot be read (File name too long)" in refusal(tmp_path / f"{'x' * 300}.csv")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -77,54 +79,51 @@ def test_the_published_split_is_added_by_row_number(server: HostileServer, tmp_p
 def test_rows_that_break_the_contract_or_its_digest_are_refused(
     server: HostileServer, tmp_path: Path
 ) -> None:
-    other = ARFF.replace(b"rot,1", b"blau,1")
-    serve(server, good(other), stated=other)
+    def served(*changes: tuple[bytes, bytes]) -> None:
+        other = reduce(lambda content, change: content.replace(*change), changes, ARFF)
+        serve(server, good(other), stated=other)
+
+    served((b"rot,1", b"blau,1"))
     digest = rows_digest(read_table(fetch_from(server, tmp_path), OPENML))
     strict = small_contract(source={"openml": REMOTE, "missing": "?", "content_sha256": digest})
-    serve(server, good(ARFF))
+    served()
     assert f"expected {digest[:12]}" in refused(server, tmp_path / "cache", strict)
-    strange = ARFF.replace(b"gruen", b"mauve")
-    serve(server, good(strange), stated=strange)
-    message = refused(server, tmp_path / "cache")
-    assert "column 'colour': is not one of the 3 categories" in message and "mauve" not in message
-    unscaled = ARFF.replace(b"REAL", b"STRING").replace(b"175", b"tall")
-    serve(server, good(unscaled), stated=unscaled)
-    assert "column 'height': is scaled but holds something other than numbers" in refused(
-        server, tmp_path / "cache"
-    )
-    renamed = ARFF.replace(b"V1", b"V9")
-    serve(server, good(renamed), stated=renamed)
-    assert "column 'V1': is not in the download, though `rename` names it" in refused(
-        server, tmp_path / "cache"
-    )
+    for changes, expected in (
+        ([(b"gruen", b"mauve")], "column 'colour': is not one of the 3 categories"),
+        (
+            [(b"REAL", b"STRING"), (b"175", b"tall")],
+            "column 'height': is scaled but holds something other than numbers",
+        ),
+        ([(b"V1", b"V9")], "column 'V1': is not in the download, though `rename` names it"),
+    ):
+        served(*changes)
+        message = refused(server, tmp_path / "cache")
+        assert expected in message and "mauve" not in message
+
+
+def described(**content: object) -> bytes:
+    return json.dumps({"data_set_description": {"format": "ARFF", **content}}).encode()
 
 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"{not json", "the description is not JSON with 'data_set_description'"),
-        (b"\xff\xfe\x00", "the description is not JSON"),
-        (b"[" * 100_000, "the description is not JSON"),
-        (b"[1, 2]", "the description is not JSON"),
-        (b'{"data_set_description": 3}', "the description is not JSON"),
-        (b'{"data_set_description": {"format": "ARFF"}}', "the description has no 'url'"),
-        (b'{"data_set_description": {"format": "ARFF", "url": 5}}', "the description has no 'url'"),
-        (
-            b'{"data_set_description": {"format": "Sparse_ARFF", "url": "x"}}',
-            "is not stated to be dense ARFF",
+        *(
+            (body, "the description is not JSON with 'data_set_description'")
+            for body in (
+                b"{not json",
+                b"\xff\xfe\x00",
+                b"[" * 100_000,
+                b"[1, 2]",
+                b'{"data_set_description": 3}',
+            )
         ),
-        (
-            b'{"data_set_description": {"format": "ARFF", "url": "file:///etc/passwd"}}',
-            "leads to file on no host; expected https",
-        ),
-        (
-            b'{"data_set_description": {"format": "ARFF", "url": "http://example.org/x"}}',
-            "leads to http on example.org; expected https",
-        ),
-        (
-            b'{"data_set_description": {"format": "ARFF", "url": "https://\\u0000/"}}',
-            "leads to an invalid address",
-        ),
+        (described(), "the description has no 'url'"),
+        (described(url=5), "the description has no 'url'"),
+        (described(url="x", format="Sparse_ARFF"), "is not stated to be dense ARFF"),
+        (described(url="file:///etc/passwd"), "leads to file on no host; expected https"),
+        (described(url="http://example.org/x"), "leads to http on example.org; expected https"),
+        (described(url="https://\0/"), "leads to an invalid address"),
     ],
 )
 def test_broken_descriptions_are_refused(

@@ -16,12 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.contract.columns.integer import NOT_WHOLE
 from dpicl.contract.columns.real import NOT_FINITE
 from dpicl.data.reading import files as surveys
 from dpicl.data.reading.files import Survey, read_table, survey
 from dpicl.data.reading.source import load_source
-from dpicl.ground.errors import DataError, DpiclError, SourceError
+from dpicl.ground.errors import DataError, DpiclError
 
 from ..table_contracts import small_contract
 
@@ -31,15 +30,13 @@ FOLDER: dict[str, object] = {"file": None, "folder": "people"}
 
 def rows(count: int, seed: int = 0) -> pa.Table:
     rng = np.random.default_rng(seed)
-    words = pa.array(["red", "green", "blue", "never"])
+    codes = rng.integers(0, 3, count).astype(np.int8)
     return pa.table(
         {
             "age": rng.integers(0, 120, count).astype(np.int8),
             "height": rng.uniform(0.5, 2.5, count),
-            "colour": pa.DictionaryArray.from_arrays(
-                pa.array(rng.integers(0, 3, count).astype(np.int8)), words
-            ),
-            "y": pa.array(["no", "yes"]).take(pa.array(rng.integers(0, 2, count))),
+            "colour": pa.DictionaryArray.from_arrays(codes, ["red", "green", "blue", "never"]),
+            "y": pa.array(rng.choice(["no", "yes"], count)),
         }
     )
 
@@ -76,22 +73,15 @@ def test_a_folder_gives_the_rows_that_one_file_and_csv_give(tmp_path: Path) -> N
 def test_batches_are_the_same_rows_however_the_files_are_cut(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], group: int, batch: int
 ) -> None:
-    folder, table, contract = (
-        tmp_path_factory.mktemp("cut"),
-        rows(60),
-        small_contract(source=FOLDER),
-    )
-    found = survey(contract, lay_out(folder, table, cuts, group))
-    assert found is not None and found.rows == 60 and Survey.read(found.as_json(), folder) == found
+    folder, contract = tmp_path_factory.mktemp("cut"), small_contract(source=FOLDER)
+    found = survey(contract, lay_out(folder, rows(60), cuts, group))
+    assert found.rows == 60 and Survey.read(found.as_json(), folder) == found
     whole = found.whole(contract)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(surveys, "BATCH_ROWS", batch)
         for number in range(found.batches):
-            assert (
-                found.batch(number, contract)
-                .combine_chunks()
-                .equals(whole.slice(number * batch, batch).combine_chunks())
-            )
+            part = found.batch(number, contract).combine_chunks()
+            assert part.equals(whole.slice(number * batch, batch).combine_chunks())
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
@@ -117,15 +107,6 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
         _replaced("height", [SECRET] * 9),
         f"'height': {NOT_FINITE} (9 values)",
     ),
-    "nulls": (
-        _replaced("age", [1, None, 3, None, 5, 6, 7, 8, 9]),
-        "'age': is empty; expected a value in every row, or `nullable: true` (2 values)",
-    ),
-    "a fraction": (_replaced("age", [1.5] + [2.0] * 8), f"'age': {NOT_WHOLE} (1 value)"),
-    "NaN": (
-        _replaced("height", [float("nan")] * 2 + [1.0] * 7),
-        f"'height': {NOT_FINITE} (2 values)",
-    ),
     "an unknown category": (
         _replaced("colour", pa.array([SECRET] + ["red"] * 8).dictionary_encode()),
         "one of the 3 categories; expected one of red, green, blue (1 value)",
@@ -141,12 +122,8 @@ def test_a_bad_file_is_refused_with_its_name_and_a_count(tmp_path: Path, name: s
     with pytest.raises(DataError) as caught:
         load(tmp_path)
     told = caught.value.details()
-    assert (
-        told.startswith("people/001.parquet: ")
-        and expected in told
-        and SECRET not in told
-        and "\n" not in told
-    )
+    assert told.startswith("people/001.parquet: ") and expected in told
+    assert SECRET not in told and "\n" not in told
     assert "value" not in str(caught.value).partition("; expected")[0]
 
 
@@ -183,17 +160,6 @@ def _claim(path: Path) -> None:
         ),
         (lambda path: path.unlink(), "holds no file"),
     ],
-    ids=[
-        "no Parquet",
-        "empty",
-        "cut",
-        "a claim",
-        "a folder",
-        "a pipe",
-        "a link out",
-        "another kind",
-        "no file",
-    ],
 )
 def test_what_is_no_parquet_is_refused(
     tmp_path: Path, damage: Callable[[Path], object], expected: str
@@ -207,10 +173,8 @@ def test_what_is_no_parquet_is_refused(
 @pytest.mark.parametrize("seed", range(60))
 def test_bytes_changed_at_random_are_refused_or_read(tmp_path: Path, seed: int) -> None:
     """A damaged footer must not end the process either."""
-    rng, path = (
-        np.random.default_rng(seed),
-        lay_out(tmp_path, rows(40), []) / "people" / "000.parquet",
-    )
+    rng = np.random.default_rng(seed)
+    path = lay_out(tmp_path, rows(40), []) / "people" / "000.parquet"
     data = bytearray(path.read_bytes())
     for place in rng.integers(len(data) // 2 if seed % 2 else 0, len(data) - 8, size=1 + seed % 5):
         data[place] = rng.integers(256)
@@ -224,20 +188,11 @@ def test_bytes_changed_at_random_are_refused_or_read(tmp_path: Path, seed: int) 
 def test_a_file_that_changes_after_the_survey_is_refused(tmp_path: Path) -> None:
     contract = small_contract(source=FOLDER)
     found = survey(contract, lay_out(tmp_path, rows(30), [10]))
-    assert found is not None
     lay_out(tmp_path, rows(31, seed=1), [10])
     with pytest.raises(
         DataError, match=r"people/00\d.parquet: was changed while it was being read"
     ):
         found.whole(contract)
-
-
-def test_a_folder_that_is_not_there_says_what_to_set(tmp_path: Path) -> None:
-    with pytest.raises(
-        SourceError,
-        match="people: no rows at hand; set DPICL_DATA to the folder that holds people/",
-    ):
-        load(tmp_path)
 
 
 def test_files_of_those_who_write_folders_are_left_alone(tmp_path: Path) -> None:

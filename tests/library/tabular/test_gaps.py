@@ -75,24 +75,23 @@ def as_of_a_frame() -> pa.Table:
 @pytest.mark.parametrize("rows", [as_csv, as_typed, as_of_a_frame])
 def test_gaps_and_dates_read_the_same_from_every_source(rows: Any) -> None:
     typed = typed_table(rows(), visits(), "rows")
-    assert typed.column("visits").to_pylist() == [3, None, 7] and typed.column(
-        "weight"
-    ).to_pylist() == [None, 70.5, 100.0]
-    assert typed.column("since").to_pylist() == [19782, None, -1] and typed.column(
-        "plan"
-    ).to_pylist() == ["plus", "(missing)", "basic"]
-    assert typed.column("seen").to_pylist() == [1714566615, 1714559415, None]
-    assert row_bins(Table(typed), visits())[:, 0].tolist() == [0, 8, 0] and not violations(
-        typed, visits()
-    )
+    assert typed.to_pydict() == {
+        "visits": [3, None, 7],
+        "weight": [None, 70.5, 100.0],
+        "since": [19782, None, -1],
+        "seen": [1714566615, 1714559415, None],
+        "plan": ["plus", "(missing)", "basic"],
+    }
+    assert row_bins(Table(typed), visits())[:, 0].tolist() == [0, 8, 0]
+    assert not violations(typed, visits())
 
 
 def test_a_marker_is_a_gap_where_a_column_is_nullable() -> None:
     contract = visits(source={"file": "c.csv", "missing": "?"})
     marked = pa.table(
         {
-            name: ["?" if one == "" else one for one in column.to_pylist()]
-            for name, column in zip(as_csv().column_names, as_csv().columns, strict=True)
+            name: ["?" if one == "" else one for one in values]
+            for name, values in as_csv().to_pydict().items()
         }
     )
     assert typed_table(marked, contract, "rows").equals(typed_table(as_csv(), visits(), "rows"))
@@ -101,15 +100,12 @@ def test_a_marker_is_a_gap_where_a_column_is_nullable() -> None:
 def test_where_a_row_stands_does_not_depend_on_gaps_of_others() -> None:
     contract = visits(split={"test_fraction": 0.5})
     typed = typed_table(as_typed(), contract, "rows")
-    whole, alone = (
-        row_hashes(typed, contract),
-        [row_hashes(typed.slice(place, 1), contract)[0] for place in range(3)],
-    )
-    assert np.array_equal(whole, np.stack(alone)) and len(np.unique(whole, axis=0)) == 3
-    held = holds_out(typed, contract, key=bytes(32))
-    assert held.tolist() == [
-        bool(holds_out(typed.slice(place, 1), contract, key=bytes(32))[0]) for place in range(3)
-    ]
+    alone = [typed.slice(place, 1) for place in range(3)]
+    hashes = row_hashes(typed, contract)
+    assert (hashes == np.concatenate([row_hashes(one, contract) for one in alone])).all()
+    assert len(np.unique(hashes, axis=0)) == 3
+    held = [holds_out(one, contract, key=bytes(32)) for one in alone]
+    assert (holds_out(typed, contract, key=bytes(32)) == np.concatenate(held)).all()
 
 
 @pytest.mark.parametrize(
@@ -127,12 +123,9 @@ def test_a_wrong_value_beside_gaps_is_told_by_column_and_count(
     rows = as_csv().set_column(as_csv().column_names.index(column), column, pa.array(values))
     with pytest.raises(DataError) as caught:
         typed_table(rows, visits(), "rows")
-    assert (
-        column in str(caught.value)
-        and sentence in str(caught.value)
-        and caught.value.details().endswith("(1 value)")
-    )
-    assert values[0] not in str(caught.value)
+    told = caught.value.details()
+    assert column in told and sentence in told and told.endswith("(1 value)")
+    assert values[0] not in told
 
 
 def test_a_gap_in_a_column_that_is_not_nullable_is_refused() -> None:
@@ -149,20 +142,15 @@ def test_the_least_whole_number_is_no_value_where_one_may_be_missing() -> None:
 
 def test_a_double_is_written_by_itself() -> None:
     for others in ([0.0, 1.0], [0.5, 1.0], [float("nan"), 2.0**70]):
-        assert as_text(pa.chunked_array([[1e15, -0.0, 7.0, *others]]), "x", "rows").to_pylist()[
-            :3
-        ] == ["1000000000000000", "0", "7"]
+        texts = as_text(pa.chunked_array([[1e15, -0.0, 7.0, *others]]), "x", "rows")
+        assert texts.to_pylist()[:3] == ["1000000000000000", "0", "7"]
 
 
 @pytest.mark.parametrize("label", [None, "plan", "visits"])
 def test_facts_of_batches_add_up_whatever_is_predicted(label: str | None) -> None:
     contract = customers(label, columns=COLUMNS, checks=[{"rule": "both_labels"}] if label else [])
     typed = typed_table(as_typed(), contract, "rows")
-    added = Facts.added(
-        prepare(typed.slice(place, 1), contract).facts for place in range(typed.num_rows)
-    )
-    assert (
-        added == Facts.added([prepare(typed, contract).facts])
-        and len(added.labels) == contract.target.count
-    )
+    added = Facts.added(prepare(typed.slice(place, 1), contract).facts for place in range(3))
+    assert added == Facts.added([prepare(typed, contract).facts])
+    assert len(added.labels) == contract.target.count
     assert merged_violations(added, contract) == violations(typed, contract)

@@ -35,16 +35,12 @@ FOLDER = Path(__file__).resolve().parents[2] / "golden" / "prompts"
 
 
 def _local(contract: Contract) -> str:
-    shown = [position % attribute.part_count for position, attribute in enumerate(contract.local)]
-    asked = [
-        (position + 1) % attribute.part_count for position, attribute in enumerate(contract.local)
-    ]
-    demonstrations = local_demonstrations(
-        ReleasedRows(np.array([[*shown, 1]])), lambda rows: rows, contract
+    shown, asked = (
+        [(place + by) % one.part_count for place, one in enumerate(contract.local)] for by in (0, 1)
     )
-    return prompt(
-        demonstrations, local_queries(EncodedQueries(np.array([[*asked, 0]])), contract)[0]
-    )
+    rows = ReleasedRows(np.array([[*shown, 1]]))
+    queries = local_queries(EncodedQueries(np.array([[*asked, 0]])), contract)
+    return prompt(local_demonstrations(rows, lambda same: same, contract), queries[0])
 
 
 def _value(contract: Contract, name: str, share: float, position: int) -> float | str:
@@ -59,12 +55,10 @@ def _query(contract: Contract) -> QueryTable:
     for position, (name, column) in enumerate(contract.columns.items()):
         value = _value(contract, name, 0.1, position + 1)
         if isinstance(column, CategoryColumn):
-            code = pa.array([column.categories.index(str(value))], pa.int16())
+            code = pa.array([column.categories.index(value)], pa.int16())
             columns[name] = pa.DictionaryArray.from_arrays(code, pa.array(column.categories))
         else:
-            columns[name] = pa.array(
-                [round(float(value)) if isinstance(column, IntegerColumn) else float(value)]
-            )
+            columns[name] = [round(value) if isinstance(column, IntegerColumn) else float(value)]
     return QueryTable(pa.table(columns))
 
 
@@ -73,10 +67,9 @@ def _central(contract: Contract) -> str:
         name: _value(contract, name, 0.31416, position)
         for position, name in enumerate(contract.features)
     }
-    demonstrations = central_demonstrations(
-        ReleasedGroups((ReleasedGroup(("all",), values, 0),)), contract
-    )
-    return prompt(demonstrations, central_queries(_query(contract), contract)[0])
+    groups = ReleasedGroups((ReleasedGroup(("all",), values, 0),))
+    queries = central_queries(_query(contract), contract)
+    return prompt(central_demonstrations(groups, contract), queries[0])
 
 
 @every_contract

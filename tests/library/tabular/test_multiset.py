@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 
 import numpy as np
 import pyarrow as pa
@@ -20,18 +21,15 @@ KEY = hashlib.sha256(b"a key").digest()
 def plainly(columns: list[list[int]]) -> list[tuple[int, int]]:
     """Equation (1) a row at a time, of words of 64 bits."""
 
-    def encrypted(first: int, second: int) -> tuple[int, int]:
+    def encrypted(*words: int) -> tuple[int, int]:
         encryptor = Cipher(algorithms.AES(KEY), modes.ECB()).encryptor()  # noqa: S305
-        block = encryptor.update(
-            first.to_bytes(8, "little") + (second % 2**64).to_bytes(8, "little")
-        )
-        return int.from_bytes(block[:8], "little"), int.from_bytes(block[8:], "little")
+        return struct.unpack("<QQ", encryptor.update(struct.pack("<QQ", *words)))
 
     found = []
     for row in zip(*columns, strict=True):
         first = second = 0
         for number, word in enumerate(row, 1):
-            of_word = encrypted(number, word)
+            of_word = encrypted(number, word % 2**64)
             first, second = first ^ of_word[0], second ^ of_word[1]
         found.append(encrypted(first, second))
     return found
@@ -50,9 +48,7 @@ WORDS = {
 )
 def test_hashes_are_those_of_the_equation(data: st.DataObject, kinds: list[str], rows: int) -> None:
     words = [data.draw(st.lists(WORDS[kind], min_size=rows, max_size=rows)) for kind in kinds]
-    hashes = column_hashes(
-        [np.array(one, dtype=kind) for one, kind in zip(words, kinds, strict=True)], key=KEY
-    )
+    hashes = column_hashes(list(map(np.array, words, kinds)), key=KEY)
     assert [tuple(row) for row in hashes.tolist()] == plainly(words)
 
 

@@ -31,7 +31,6 @@ from dpicl.ground import objects
 from dpicl.ground.errors import DataError, DpiclError, SourceError
 from tests.harness import (
     answers,
-    call_main,
     free_port,
     install,
     new_place,
@@ -113,17 +112,12 @@ def load(contract: Contract, folder: Path | None = None) -> pa.Table:
 def test_a_file_gives_the_same_rows_and_digest_as_on_a_disk(
     store: Any, tmp_path: Path, name: str
 ) -> None:
-    if name.endswith("parquet"):
-        pq.write_table(rows(30), tmp_path / name)
-    else:
-        (tmp_path / name).write_bytes(
-            gzip.compress(GOOD_CSV.encode()) if name.endswith("gz") else GOOD_CSV.encode()
-        )
+    pq.write_table(rows(30), tmp_path / "people.parquet")
+    (tmp_path / "people.csv").write_text(GOOD_CSV)
+    (tmp_path / "people.csv.gz").write_bytes(gzip.compress(GOOD_CSV.encode()))
     put(store, name, (tmp_path / name).read_bytes())
-    local, there = (
-        load(small_contract(source={"file": name}), tmp_path),
-        load(small_contract(source={"file": f"s3://{BUCKET}/{name}"})),
-    )
+    local = load(small_contract(source={"file": name}), tmp_path)
+    there = load(small_contract(source={"file": f"s3://{BUCKET}/{name}"}))
     assert there.equals(local) and rows_digest(there) == rows_digest(local)
 
 
@@ -135,13 +129,13 @@ def test_a_folder_gives_the_same_batches_and_facts_as_on_a_disk(
     """
     upload(store, lay_out(tmp_path, rows(60), [10, 33]) / "people", "deep/people")
     put(store, "deep/people/_SUCCESS", b"")
-    local, there = survey(remote(folder="people"), tmp_path), survey(FOLDER, None)
-    assert local is not None and there is not None and there.rows == local.rows == 60
-    assert load(FOLDER).equals(load(remote(folder="people"), tmp_path))
+    on_disk = remote(folder="people")
+    local, there = survey(on_disk, tmp_path), survey(FOLDER, None)
+    assert there.rows == local.rows == 60 and load(FOLDER).equals(load(on_disk, tmp_path))
     monkeypatch.setattr(surveys, "BATCH_ROWS", 16)
     again, before = Survey.read(there.as_json(), Path("elsewhere")), sorted(tmp_path.rglob("*"))
     for number in range(4):
-        batch, same = again.batch(number, FOLDER), local.batch(number, remote(folder="people"))
+        batch, same = again.batch(number, FOLDER), local.batch(number, on_disk)
         assert batch.equals(same) and prepare(batch, FOLDER).facts == prepare(same, FOLDER).facts
     assert again.batches == 4 and sorted(tmp_path.rglob("*")) == before
 
@@ -150,7 +144,6 @@ def test_an_object_that_changes_after_the_survey_is_refused(store: Any, tmp_path
     """Of the same size, within the second that its time is told in."""
     upload(store, lay_out(tmp_path, rows(30), []) / "people", "deep/people")
     found = survey(FOLDER, None)
-    assert found is not None
     content = bytearray((tmp_path / "people" / "000.parquet").read_bytes())
     content[40] ^= 1
     put(store, "deep/people/000.parquet", bytes(content))
@@ -163,12 +156,8 @@ def refusal(contract: Contract) -> str:
     with pytest.raises(DpiclError) as caught:
         load(contract)
     told = caught.value.details()
-    assert (
-        SECRET not in told
-        and KEYS["AWS_ACCESS_KEY_ID"] not in told
-        and "unlisted" not in told
-        and "\n" not in told
-    )
+    for hidden in (*KEYS.values(), "unlisted", "\n"):
+        assert hidden not in told
     return told
 
 
@@ -178,31 +167,23 @@ def test_what_is_not_there_is_told(store: Any) -> None:
     put(store, "bad/000.parquet", b"PAR1" + SECRET.encode() * 9)
     put(store, "empty/_SUCCESS", b"")
     address = f"s3://{BUCKET}"
-    assert (
-        refusal(remote(file=f"{address}/none.csv"))
-        == f"{address}/none.csv: there is no such object or folder"
-    )
-    assert (
-        refusal(remote(folder=f"{address}/none/"))
-        == f"{address}/none: there is no such object or folder"
-    )
-    assert refusal(remote(file="s3://no-such-bucket/x.csv")).startswith(
-        "s3://no-such-bucket/x.csv: "
-    )
-    assert "holds other files than Parquet files" in refusal(remote(folder=f"{address}/odd/"))
-    assert "holds no file" in refusal(remote(folder=f"{address}/empty/"))
-    assert (
-        refusal(remote(folder=f"{address}/bad/"))
-        == f"{address}/bad/000.parquet: is not a complete Parquet file"
-    )
+    nothing = "there is no such object or folder"
+    assert refusal(remote(file=f"{address}/none.csv")) == f"{address}/none.csv: {nothing}"
+    for folder, expected in (
+        ("none", f"{address}/none: {nothing}"),
+        ("odd", "holds other files than Parquet files"),
+        ("empty", "holds no file"),
+        ("bad", f"{address}/bad/000.parquet: is not a complete Parquet file"),
+    ):
+        assert expected in refusal(remote(folder=f"{address}/{folder}/"))
+    absent = "s3://no-such-bucket/x.csv"
+    assert refusal(remote(file=absent)).startswith(f"{absent}: ")
 
 
 def test_a_store_that_does_not_answer_is_told(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
-    assert (
-        refusal(FOLDER)
-        == f"s3://{BUCKET}/deep/people: cannot be read (the store says NETWORK_CONNECTION)"
-    )
+    told = refusal(FOLDER)
+    assert told == f"s3://{BUCKET}/deep/people: cannot be read (the store says NETWORK_CONNECTION)"
 
 
 @pytest.mark.parametrize(
@@ -223,12 +204,9 @@ def test_rows_come_over_https_or_from_this_machine(
     """Nobody is asked; a private address over https is fine, since not the contract names it."""
     for name, value in {**KEYS, "AWS_ENDPOINT_URL_S3": address}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(SourceError) as caught:
+    expected = r"^AWS_ENDPOINT_URL_S3: expected https://HOST\[:PORT\], or http:// on this machine"
+    with pytest.raises(SourceError, match=expected):
         find_rows(FOLDER, data_folder=None, cache_folder=Path("no-cache"))
-    assert (
-        str(caught.value)
-        == "AWS_ENDPOINT_URL_S3: expected https://HOST[:PORT], or http:// on this machine only"
-    )
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://10.0.0.1:9000")
     assert find_rows(FOLDER, data_folder=None, cache_folder=Path("no-cache")) is None
 
@@ -274,40 +252,34 @@ def test_a_table_that_is_moved_to_a_store_is_released_again_for_nothing(
     byte.
     """
     place = new_place(tmp_path / "place")
-    name, contract = (
-        install(place, shop(private=True), shop_rows(300)),
-        place.root / "contracts" / "shop.yaml",
-    )
+    name = install(place, shop(private=True), shop_rows(300))
+    contract, rows = place.root / "contracts" / "shop.yaml", place.root / "data" / "shop.csv"
 
     def protected(out: str) -> bytes:
-        code, told = call_main(
-            ("protect", name, "--epsilon", "1", "--shots", "2", "--out", str(tmp_path / out)),
-            capsys,
-        )
-        assert code == 0, told
-        return (tmp_path / out).read_bytes()
+        path = tmp_path / out
+        said(capsys, "protect", name, "--epsilon", "1", "--shots", "2", "--out", str(path))
+        return path.read_bytes()
 
     with place.entered():
         before = protected("before.jsonl")
-        put(store, "shop/rows.csv", (place.root / "data" / "shop.csv").read_bytes())
-        (place.root / "data" / "shop.csv").unlink()
+        put(store, "shop/rows.csv", rows.read_bytes())
+        rows.unlink()
         content = yaml.safe_load(contract.read_text())
-        content["source"] |= {
-            "file": f"s3://{BUCKET}/shop/rows.csv",
-            "moved_from": content["source"]["file"],
-        }
+        source = content["source"]
+        source |= {"moved_from": source["file"], "file": f"s3://{BUCKET}/shop/rows.csv"}
         contract.write_text(yaml.safe_dump(content, sort_keys=False))
         assert protected("after.jsonl") == before
         assert said(capsys, "budget", name).count("aim_tabicl") == 1
 
 
 def test_clients_reports_are_counted_where_they_lie(store: Any, tmp_path: Path) -> None:
-    expected, _ = received(tmp_path / "reports", text(some_reports(50)))
-    packed = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(some_reports(50)[:20], SCHEMA), packed)
-    put(store, "reports/a.jsonl", text(some_reports(50)[20:]).encode())
-    put(store, "reports/b.parquet", packed.getvalue().to_pybytes())
-    put(store, "reports/c.parquet", packed.getvalue().to_pybytes()[:-100])
+    reports = some_reports(50)
+    expected, _ = received(tmp_path / "reports", text(reports))
+    pq.write_table(pa.Table.from_pylist(reports[:20], SCHEMA), tmp_path / "packed")
+    packed = (tmp_path / "packed").read_bytes()
+    put(store, "reports/a.jsonl", text(reports[20:]).encode())
+    put(store, "reports/b.parquet", packed)
+    put(store, "reports/c.parquet", packed[:-100])
     put(store, "reports/notes.txt", b"")
     tally, found = count_reports(f"s3://{BUCKET}/reports", CHECKER)
     assert (tally.stored == expected.stored).all() and found == Received(

@@ -52,14 +52,8 @@ def entries(history: Histories, contract: Contract) -> list[list[Row]]:
 
 def rows_of(who: str) -> st.SearchStrategy[list[Row]]:
     """Any rows of a person, some of them equal, of days before, in and after the horizon."""
-    row = st.builds(
-        visit,
-        st.just(who),
-        st.integers(-1, DAYS + 12),
-        age=st.sampled_from([20, 40]),
-        city=st.sampled_from("ab"),
-        buys=st.just("no"),
-    )
+    of_row = {"age": st.sampled_from([20, 40]), "city": st.sampled_from("ab")}
+    row = st.builds(visit, st.just(who), st.integers(-1, DAYS + 12), buys=st.just("no"), **of_row)
     return st.lists(row, max_size=5)
 
 
@@ -110,7 +104,7 @@ def test_nobody_enters_with_more_rows_than_are_charged(
     one: Histories, other: Histories, bounds: tuple[int, int]
 ) -> None:
     taken = entries(
-        [[*mine, *theirs] for mine, theirs in zip(one, other, strict=True)], bounded(*bounds)
+        [mine + theirs for mine, theirs in zip(one, other, strict=True)], bounded(*bounds)
     )
     for who in ("one", "other"):
         counts = [sum(row["who"] == who for row in rows) for rows in taken]
@@ -131,20 +125,15 @@ def test_late_rows_enter_nowhere_and_rows_of_before_enter_the_first_period() -> 
 
 def test_a_row_of_the_first_period_cannot_take_anothers_place_where_rows_are_protected() -> None:
     """All rows enter, each once."""
-    contract, rows = (
-        series_contract(of_rows(source={"file": "v.csv", "arrived": "day", "ignore": ["who"]})),
-        [visit("x", 2)] * 3,
-    )
+    source = {"file": "v.csv", "arrived": "day", "ignore": ["who"]}
+    contract, rows = series_contract(of_rows(source=source)), [visit("x", 2)] * 3
     assert [len(some) for some in entries([rows, rows], contract)] == [0, 3]
 
 
 def test_periods_follow_days_in_utc() -> None:
-    contract = series_contract(
-        series_tree(releases={"every": "month", "horizon": 3, "first": "2026-03-15"})
-    )
-    rows = [
-        {**visit("a", 1), "day": day}
-        for day in ("2025-01-01", "2026-03-02", "2026-04-30", "2026-05-31", "2026-06-01")
-    ]
+    releases = {"every": "month", "horizon": 3, "first": "2026-03-15"}
+    contract = series_contract(series_tree(releases=releases))
+    days = "2025-01-01", "2026-03-02", "2026-04-30", "2026-05-31", "2026-06-01"
+    rows = [{**visit("a", 1), "day": day} for day in days]
     typed = PrivateTable(typed_table(table(rows), contract, "visits"))
     assert arrival_periods(typed, contract).tolist() == [1, 1, 2, 3, 0]

@@ -48,11 +48,8 @@ def test_all_rows_of_the_file_are_asked_or_as_many_as_a_run_wants_and_every_priv
     rows = rows.append_column("who", [list(range(40))])
     for most, asked in ((None, 9), (4, 4), (90, 9)):
         split = split_table(rows, contract, most=most, queries=queries)
-        assert (split.train.row_count, split.test.row_count, split.queries.row_count) == (
-            40,
-            9,
-            asked,
-        )
+        parts = split.train, split.test, split.queries
+        assert [part.row_count for part in parts] == [40, 9, asked]
         assert split.test.data.column_names == list(contract.columns)
 
 

@@ -16,8 +16,8 @@ from dpicl.contract import Contract
 from dpicl.contract.columns.real import NOT_FINITE
 from dpicl.contract.declared import QuerySource
 from dpicl.data.reading.database import query_batches
-from dpicl.data.reading.files import canonical_order, read_text_table, rows_digest
-from dpicl.data.reading.source import find_rows, load_source
+from dpicl.data.reading.files import canonical_order, rows_digest
+from dpicl.data.reading.source import load_source
 from dpicl.ground.errors import DpiclError
 from tests.ledger.postgres import Server
 
@@ -29,6 +29,9 @@ TABLE = """
 CREATE TABLE people (id serial, age smallint, height numeric(4, 2), colour text, y varchar(3), note text DEFAULT 'zq7secret');
 INSERT INTO people (age, height, colour, y) VALUES (31, 1.75, 'red', 'no'), (48, 1.6, 'blue', 'yes'), (67, 1.82, 'red', 'yes'), (22, 1.7, 'green', 'no');
 """  # noqa: E501
+
+
+pytestmark = pytest.mark.usefixtures("asked")
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +46,6 @@ def server(postgres: Server) -> Server:
     return postgres
 
 
-@pytest.fixture(autouse=True)
-def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", request.getfixturevalue("server").url())
-
-
 def load(contract: Contract) -> pa.Table:
     return load_source(contract, data_folder=None, cache_folder=None)  # type: ignore[arg-type]
 
@@ -57,20 +55,16 @@ def refusal(contract: Contract) -> str:
         load(contract)
     told = caught.value.details()
     assert SECRET not in told and "\n" not in told and "127.0.0.1" not in told
-    assert (
-        caught.value.__cause__ is None
-        and caught.value.__suppress_context__
-        or caught.value.__context__ is None
-    )
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
     return told
 
 
-def test_a_query_gives_the_rows_that_csv_gives(tmp_path: object) -> None:
-    (tmp_path / "people.csv").write_text(GOOD_CSV)  # type: ignore[operator]
+def test_a_query_gives_the_rows_that_csv_gives(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(GOOD_CSV)
     table = load(asking(SELECT))
     plain = load_source(small_contract(), data_folder=tmp_path, cache_folder=tmp_path)  # type: ignore[arg-type]
     assert table.equals(canonical_order(plain)) and rows_digest(table) == rows_digest(plain)
-    assert read_text_table(tmp_path / "people.csv").num_rows == table.num_rows  # type: ignore[operator]
 
 
 def test_the_order_that_a_database_chooses_changes_nothing() -> None:
@@ -89,15 +83,8 @@ def test_a_database_whose_driver_is_missing_names_the_extra(
 
 def test_large_answers_come_in_batches_of_any_size() -> None:
     contract = asking("SELECT * FROM many")
-    assert contract.source.query is not None
     sizes = [batch.num_rows for batch in query_batches(contract, contract.source.query, 20_000)]
     assert sizes == [20_000, 20_000, 10_000]
-
-
-def test_columns_under_ignore_are_dropped_unread() -> None:
-    assert load(
-        asking("SELECT age, height, colour, y, note FROM people", ignore=["note"])
-    ).column_names == ["age", "height", "colour", "y"]
 
 
 def test_a_wide_column_that_is_not_read_takes_no_memory(
@@ -111,7 +98,6 @@ def test_a_wide_column_that_is_not_read_takes_no_memory(
         f"hex(zeroblob(1000)) AS note FROM n",
         ignore=["note"],
     )
-    assert contract.source.query is not None
     tracemalloc.start()
     sizes = [batch.num_rows for batch in query_batches(contract, contract.source.query, 16_384)]
     peak = tracemalloc.get_traced_memory()[1]
@@ -120,12 +106,8 @@ def test_a_wide_column_that_is_not_read_takes_no_memory(
 
 
 def test_percent_and_colon_are_the_database_s_own() -> None:
-    assert (
-        load(
-            asking(f"{SELECT} WHERE note LIKE 'zq7%' AND note <> ':age' AND age::int > 30")
-        ).num_rows
-        == 3
-    )
+    sql = f"{SELECT} WHERE note LIKE 'zq7%' AND note <> ':age' AND age::int > 30"
+    assert load(asking(sql)).num_rows == 3
 
 
 REFUSED = {
@@ -145,26 +127,6 @@ REFUSED = {
         "SELECT age, note AS height, colour, y FROM people",
         f"'height': {NOT_FINITE} (4 values)",
     ),
-    "nulls": (
-        "SELECT NULL::int AS age, height, colour, y FROM people",
-        "'age': is empty; expected a value in every row, or `nullable: true` (4 values)",
-    ),
-    "a date": (
-        "SELECT now() AS age, height, colour, y FROM people",
-        "'age': holds neither numbers nor text but timestamp; expected `type: datetime`",
-    ),
-    "an array": (
-        "SELECT ARRAY[age] AS age, height, colour, y FROM people",
-        "'age': holds neither numbers nor text",
-    ),
-    "json": (
-        """SELECT '{"a": 1}'::json AS age, height, colour, y FROM people""",
-        "'age': holds neither numbers nor text",
-    ),
-    "an unknown category": (
-        "SELECT age, height, note AS colour, y FROM people",
-        "is not one of the 3 categories; expected one of red, green, blue (4 values)",
-    ),
     "no such table": (
         f"SELECT age FROM {SECRET}",
         "people: the database refuses the contract's query (UndefinedTable)",
@@ -178,15 +140,6 @@ REFUSED = {
         "SELECT 1 / (age - 99) AS age, height, colour, y FROM many",
         "refuses the contract's query (DivisionByZero)",
     ),
-    "two statements": (f"{SELECT}; {SELECT}", "refuses the contract's query"),
-    "writing": (
-        "DELETE FROM people RETURNING age, height, colour, y",
-        "refuses the contract's query",
-    ),
-    "writing in a function": (
-        "SELECT nextval('people_id_seq') AS age, height, colour, y FROM people",
-        "query (ReadOnlySqlTransaction)",
-    ),
 }
 
 
@@ -197,14 +150,8 @@ def test_a_bad_query_is_refused_in_one_sentence(name: str) -> None:
 
 
 OTHERS = (
-    SECRET,
-    "mysql",
-    "mariadb+pymysql",
-    "mssql",
-    "oracle",
-    "postgresql+psycopg2",
-    "sqlite+pysqlcipher",
-    "sqlite+aiosqlite",
+    f"{SECRET} mysql mariadb+pymysql mssql oracle postgresql+psycopg2 sqlite+pysqlcipher "
+    "sqlite+aiosqlite"
 )
 
 
@@ -223,7 +170,7 @@ OTHERS = (
                 f"{name}://u:{SECRET}@127.0.0.1/x",
                 "PEOPLE_DATABASE names a database that could be written to by a query",
             )
-            for name in OTHERS
+            for name in OTHERS.split()
         ),
         *(
             (address, "PEOPLE_DATABASE names no file alone; expected postgresql://")
@@ -243,9 +190,9 @@ OTHERS = (
 def test_an_address_that_is_none_or_does_not_answer_is_refused_unshown(
     monkeypatch: pytest.MonkeyPatch, value: str, expected: str
 ) -> None:
-    monkeypatch.delenv("PEOPLE_DATABASE") if value is None else monkeypatch.setenv(
-        "PEOPLE_DATABASE", value
-    )
+    monkeypatch.delenv("PEOPLE_DATABASE")
+    if value is not None:
+        monkeypatch.setenv("PEOPLE_DATABASE", value)
     assert expected in refusal(asking(SELECT))
 
 
@@ -259,23 +206,8 @@ def test_an_address_sets_nothing_of_the_driver_s_own(
     assert load(asking(SELECT)).num_rows == 4
 
 
-def test_a_plan_asks_no_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", "postgresql://nobody@127.0.0.1:1/nothing")
-    assert find_rows(asking(SELECT), data_folder=None, cache_folder=None) is None  # type: ignore[arg-type]
-
-
 def test_the_address_is_named_and_never_written_in_a_contract() -> None:
     for wrong in ("postgresql://u:p@h/d", "lower", ""):
         with pytest.raises(DpiclError, match=r"source\.query\.url_env"):
             small_contract(source={"file": None, "query": {"url_env": wrong, "sql": SELECT}})
     assert set(QuerySource.model_fields) == {"url_env", "sql"}
-
-
-def test_a_folder_or_a_query_stands_alone() -> None:
-    for others in ({"folder": "people"}, {"query": {"url_env": "A", "sql": "SELECT 1"}}):
-        with pytest.raises(
-            DpiclError,
-            match="more than one place for the rows; expected `folder`, `deliveries`, `query` or "
-            "`frame` alone",
-        ):
-            small_contract(source=others)

@@ -24,6 +24,8 @@ from tests.ledger.postgres import Server
 
 from .asking import ENDLESS, ROWS, SELECT, asking, load, refusal
 
+pytestmark = pytest.mark.usefixtures("asked")
+
 
 @pytest.fixture(scope="module")
 def server(postgres: Server) -> Server:
@@ -55,10 +57,7 @@ ON_POSTGRESQL = (
 
 
 @pytest.mark.parametrize("sql", ON_POSTGRESQL)
-def test_postgresql_is_read_and_nothing_else(
-    server: Server, sql: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+def test_postgresql_is_read_and_nothing_else(server: Server, sql: str) -> None:
     assert "people: the database refuses the contract's query (" in refusal(sql)
     assert load(SELECT) == 4
     server.execute("SELECT 1 / (1 - (SELECT count(*) FROM victim))")  # stands, and is empty
@@ -113,9 +112,8 @@ def folder(server: Server) -> Iterator[Path]:
 
 @pytest.mark.parametrize("sql", BRACKETS)
 def test_no_text_closes_a_bracket_or_says_a_second_thing(
-    server: Server, folder: Path, sql: str, monkeypatch: pytest.MonkeyPatch
+    server: Server, folder: Path, sql: str
 ) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     told = refusal(sql.format(select=SELECT, file=folder / "made", as_row=AS_ROW))
     assert "people: the database refuses the contract's query (" in told and str(folder) not in told
     assert [path.name for path in folder.iterdir()] == ["shown"]
@@ -131,17 +129,11 @@ def test_no_text_closes_a_bracket_or_says_a_second_thing(
         f"TABLE seen /* {SELECT} */ ;\n",
     ],
 )
-def test_a_comment_or_a_semicolon_at_the_end_is_no_second_query(
-    server: Server, sql: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+def test_a_comment_or_a_semicolon_at_the_end_is_no_second_query(sql: str) -> None:
     assert load(sql) == 4
 
 
-def test_what_a_version_of_postgresql_takes_for_reading_is_rolled_back(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+def test_what_a_version_of_postgresql_takes_for_reading_is_rolled_back(server: Server) -> None:
     with suppress(DpiclError):  # which is refused from PostgreSQL 16 on
         load(f"SELECT lo_from_bytea(0, 'x')::int {AS_ROW} FROM people")
     server.execute("SELECT 1 / (1 - (SELECT count(*) FROM pg_largeobject_metadata))")
@@ -170,7 +162,6 @@ LIFTS_THE_LIMIT = (
 def test_a_query_without_an_end_is_ended_on_postgresql(
     server: Server, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     monkeypatch.setenv("DPICL_QUERY_SECONDS", "2")
     begun = time.monotonic()
     assert "people: the contract's query takes longer than 2 seconds" in refusal(sql)
@@ -211,11 +202,9 @@ def stopped(server: Server) -> Iterator[None]:
 def test_a_server_that_stops_amid_rows_is_left_in_time(
     server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     monkeypatch.setenv("DPICL_QUERY_SECONDS", "1")
     monkeypatch.setattr(postgresql, "_GRACE_SECONDS", 0.5)
     contract = asking(f"{ENDLESS} SELECT 1 {AS_ROW} FROM n")
-    assert contract.source.query is not None
     begun, batches = time.monotonic(), query_batches(contract, contract.source.query, 1000)
     assert next(batches).num_rows == 1000
     with stopped(server):

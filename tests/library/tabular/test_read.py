@@ -50,16 +50,11 @@ def test_columns_come_in_contract_order_with_contract_types(tmp_path: Path) -> N
     shuffled = _csv("red,no,31,1.75", "blue,yes,48,-0.0", header="colour,y,age,height")
     table = read_table(_file(tmp_path, shuffled), CONTRACT)
     assert table.column_names == ["age", "height", "colour", "y"]
-    assert (
-        table.column("age").to_pylist() == [31, 48] and table.schema.field("age").type == pa.int64()
-    )
+    assert table.column("age").equals(pa.chunked_array([[31, 48]]))
     assert [math.copysign(1, value) for value in table.column("height").to_pylist()] == [1, 1]
     colour = table.column("colour").combine_chunks()
-    assert colour.dictionary.to_pylist() == [
-        "red",
-        "green",
-        "blue",
-    ] and colour.indices.to_pylist() == [0, 2]
+    assert colour.dictionary.to_pylist() == ["red", "green", "blue"]
+    assert colour.indices.to_pylist() == [0, 2]
 
 
 @pytest.mark.parametrize(
@@ -77,15 +72,9 @@ def test_every_packing_of_csv_reads_the_same(tmp_path: Path, name: str, pack) ->
 
 
 def test_windows_line_ends_quotes_and_a_missing_last_newline_are_fine(tmp_path: Path) -> None:
-    table = read_table(
-        _file(tmp_path, b'age,height,colour,y\r\n"31",1e0,"red",no\r\n48,.5,blue,yes'), CONTRACT
-    )
-    assert table.to_pydict() == {
-        "age": [31, 48],
-        "height": [1.0, 0.5],
-        "colour": ["red", "blue"],
-        "y": ["no", "yes"],
-    }
+    content = b'age,height,colour,y\r\n"31",1e0,"red",no\r\n48,.5,blue,yes'
+    rows = read_table(_file(tmp_path, content), CONTRACT).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(31, 1, "red", "no"), (48, 0.5, "blue", "yes")]
 
 
 @pytest.mark.parametrize(
@@ -95,9 +84,8 @@ def test_windows_line_ends_quotes_and_a_missing_last_newline_are_fine(tmp_path: 
 def test_whole_numbers_are_read_exactly_even_out_of_bounds(
     tmp_path: Path, text: str, value: int
 ) -> None:
-    assert read_table(_file(tmp_path, _csv(f"{text},1.7,red,no")), CONTRACT).column(
-        "age"
-    ).to_pylist() == [value]
+    table = read_table(_file(tmp_path, _csv(f"{text},1.7,red,no")), CONTRACT)
+    assert table.column("age").to_pylist() == [value]
 
 
 # (what is wrong, the file, what the message says after the file's name)
@@ -106,11 +94,6 @@ BAD_CSV = [
         "missing column",
         _csv("31,1.75,red", header="age,height,colour"),
         "column 'y': is not among the columns; expected all 4",
-    ),
-    (
-        "two missing columns",
-        _csv("31,red", header="age,colour"),
-        "column 'height': is not among the columns (and 1 more)",
     ),
     ("no header", _csv(header=ROWS[0]), "column 'age': is not among the columns (and 3 more)"),
     (
@@ -143,11 +126,7 @@ BAD_CSV = [
         _csv(*ROWS, header="age, height,colour,y"),
         "column 'height': is not among the columns",
     ),
-    (
-        "text as integer",
-        _csv("x,1.75,red,no", *ROWS),
-        f"column 'age': {NOT_WHOLE} (1 value)",
-    ),
+    ("text as integer", _csv("x,1.75,red,no", *ROWS), f"column 'age': {NOT_WHOLE} (1 value)"),
     (
         "fraction as integer",
         _csv("1.5,1.75,red,no", "2.25,1.75,red,no"),
@@ -159,28 +138,16 @@ BAD_CSV = [
         _csv(f"{HUGE},1.75,red,no", f"{-HUGE - 1},1.75,red,no", *ROWS),
         f"column 'age': {BEYOND} (2 values)",
     ),
-    (
-        "thousands of digits",
-        _csv(f"{'9' * 5000},1.75,red,no"),
-        f"column 'age': {BEYOND} (1 value)",
-    ),
+    ("thousands of digits", _csv(f"{'9' * 5000},1.75,red,no"), f"column 'age': {BEYOND} (1 value)"),
     ("text as real", _csv("31,tall,red,no"), f"column 'height': {NOT_FINITE} (1 value)"),
     (
         "NaN and infinity",
         _csv("31,nan,red,no", "31,inf,red,no", "31,-Infinity,red,no"),
         f"column 'height': {NOT_FINITE} (3 values)",
     ),
-    (
-        "overflowing real",
-        _csv("31,1e999,red,no"),
-        f"column 'height': {NOT_FINITE} (1 value)",
-    ),
+    ("overflowing real", _csv("31,1e999,red,no"), f"column 'height': {NOT_FINITE} (1 value)"),
     ("hexadecimal", _csv("31,0x10,red,no"), f"column 'height': {NOT_FINITE} (1 value)"),
-    (
-        "blank around a number",
-        _csv("31, 1.75,red,no"),
-        f"column 'height': {NOT_FINITE} (1 value)",
-    ),
+    ("blank around a number", _csv("31, 1.75,red,no"), f"column 'height': {NOT_FINITE} (1 value)"),
     (
         "empty integer",
         _csv(",1.75,red,no"),
@@ -253,32 +220,28 @@ def test_bad_csv_is_refused_in_one_sentence_without_values(
 ) -> None:
     with pytest.raises(DataError) as caught:
         read_table(_file(tmp_path, content), CONTRACT)
-    text = str(caught.value)
-    assert (
-        caught.value.details().startswith("people.csv: " + message)
-        and "\n" not in caught.value.details()
-    )
-    assert (
-        text.partition(" (")[0] == caught.value.details().partition(" (")[0]
-        and " value" not in text.partition("; expected")[0]
-    )
-    assert not any(
-        value in text for value in ("mauve", "Red", "tall", "1.75", "9223372036854775808", "31,")
-    )
+    text, details = str(caught.value), caught.value.details()
+    assert details.startswith("people.csv: " + message) and "\n" not in details
+    assert text.partition(" (")[0] == details.partition(" (")[0]
+    assert " value" not in text.partition("; expected")[0]
+    for value in ("mauve", "Red", "tall", "1.75", str(HUGE), "31,"):
+        assert value not in text
 
 
 def test_two_unpackable_files_and_three_that_are_not_there(tmp_path: Path) -> None:
     packed = gzip.compress(GOOD_CSV.encode() * 50)
-    for content in (packed[:-20], packed[: len(packed) // 2], GOOD_CSV.encode()):
-        with pytest.raises(DataError, match=r"people\.csv\.gz: is not a complete gzip file"):
-            read_table(_file(tmp_path, content, "people.csv.gz"), CONTRACT)
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match=r"folder\.csv: is a folder"):
-        read_table(tmp_path / "folder.csv", CONTRACT)
-    with pytest.raises(DataError, match=r"gone\.csv: cannot be read \(No such file"):
-        read_table(tmp_path / "gone.csv", CONTRACT)
-    with pytest.raises(DataError, match=r"people\.xlsx: is of an unknown kind"):
-        read_table(tmp_path / "people.xlsx", CONTRACT)
+    for name, content, expected in (
+        ("people.csv.gz", packed[:-20], "is not a complete gzip file"),
+        ("people.csv.gz", packed[: len(packed) // 2], "is not a complete gzip file"),
+        ("people.csv.gz", GOOD_CSV.encode(), "is not a complete gzip file"),
+        ("folder.csv", None, "is a folder"),
+        ("gone.csv", None, r"cannot be read \(No such file"),
+        ("people.xlsx", None, "is of an unknown kind"),
+    ):
+        path = _file(tmp_path, content, name) if content else tmp_path / name
+        with pytest.raises(DataError, match=f"{name}: {expected}"):
+            read_table(path, CONTRACT)
 
 
 def test_ignored_columns_are_dropped_unread(tmp_path: Path) -> None:
@@ -289,11 +252,9 @@ def test_ignored_columns_are_dropped_unread(tmp_path: Path) -> None:
 
 def test_rows_with_the_missing_marker_go_first(tmp_path: Path) -> None:
     contract = small_contract(source={"missing": "?"})
-    table = read_table(
-        _file(tmp_path, _csv("?,1.75,red,no", "31,?,red,no", "31,1.75,?,no", "x?,?,?,?", ROWS[1])),
-        contract,
-    )
-    assert table.to_pydict() == {"age": [48], "height": [1.6], "colour": ["blue"], "y": ["yes"]}
+    marked = _csv("?,1.75,red,no", "31,?,red,no", "31,1.75,?,no", "x?,?,?,?", ROWS[1])
+    (row,) = read_table(_file(tmp_path, marked), contract).to_pylist()
+    assert tuple(row.values()) == (48, 1.6, "blue", "yes")
     assert read_table(_file(tmp_path, _csv("?,1.75,red,no")), contract).num_rows == 0
 
 
@@ -337,26 +298,16 @@ def test_parquet_of_any_plain_type_reads_as_its_csv_does(tmp_path: Path) -> None
             pa.array([True, False, True]),
             "column 'height': holds neither numbers nor text but bool; expected `type: boolean`",
         ),
-        (
-            "colour",
-            pa.array(["red", "mauve", "red"]),
-            f"column 'colour': {NOT_LISTED} (1 value)",
-        ),
+        ("colour", pa.array(["red", "mauve", "red"]), f"column 'colour': {NOT_LISTED} (1 value)"),
         ("shoe", pa.array([1, 2, 3]), "column 'shoe': is not in the contract"),
     ],
 )
 def test_bad_parquet_is_refused_with_the_same_rules(
     tmp_path: Path, name: str, values: pa.Array, message: str
 ) -> None:
-    columns = {
-        "age": [1, 2, 3],
-        "height": [1.0, 2.0, 1.5],
-        "colour": ["red"] * 3,
-        "y": ["no"] * 3,
-        name: values,
-    }
+    good = {"age": [1, 2, 3], "height": [1.0, 2.0, 1.5], "colour": ["red"] * 3, "y": ["no"] * 3}
     with pytest.raises(DataError) as caught:
-        read_table(_parquet(tmp_path, pa.table(columns)), CONTRACT)
+        read_table(_parquet(tmp_path, pa.table({**good, name: values})), CONTRACT)
     assert caught.value.details().startswith("people.parquet: " + message)
 
 
@@ -384,7 +335,7 @@ def test_the_digest_and_canonical_order_forget_the_order_of_rows(
     ordered = canonical_order(_typed(shuffled))
     assert ordered.equals(canonical_order(_typed(rows)))
     codes = {"red": 0, "green": 1, "blue": 2, "no": 0, "yes": 1}
-    keys = [tuple(codes.get(value, value) for value in row.values()) for row in ordered.to_pylist()]
+    keys = [[codes.get(value, value) for value in row.values()] for row in ordered.to_pylist()]
     assert keys == sorted(keys)
 
 
@@ -399,30 +350,22 @@ def test_numbers_survive_the_way_through_text(rows: list[tuple[object, ...]]) ->
 def test_the_digest_sees_every_added_row_and_repeat(
     rows: list[tuple[object, ...]], extra: tuple[object, ...]
 ) -> None:
-    digests = {
-        rows_digest(_typed(table)) for table in (rows, [*rows, extra], [*rows, rows[0], rows[0]])
-    }
-    assert len(digests) == 3
+    tables = (rows, [*rows, extra], [*rows, rows[0], rows[0]])
+    assert len({rows_digest(_typed(table)) for table in tables}) == 3
 
 
-def test_the_digest_forgets_the_dictionary_and_the_order_of_columns() -> None:
+PINNED = "9d26d91de60901ed95be32c8e1eb04b69d987a2ad037621f9661e6f43311e5b7"
+"""Another digest makes every `content_sha256` in every contract wrong."""
+
+
+def test_the_pinned_digest_forgets_the_dictionary_and_the_order_of_columns() -> None:
     table = _typed([(31, 1.75, "red", "no"), (48, 1.6, "blue", "yes")])
     reordered = table.set_column(2, "colour", pa.array(["red", "blue"]).dictionary_encode())
-    assert (
-        rows_digest(table)
-        == rows_digest(reordered)
-        == rows_digest(table.select(["y", "colour", "height", "age"]))
-    )
-    assert rows_digest(table) != rows_digest(table.rename_columns(["age", "height", "colour", "z"]))
-    assert rows_digest(table) != rows_digest(
-        _typed([(31, 1.75, "blue", "no"), (48, 1.6, "red", "yes")])
-    )
-
-
-def test_the_digest_is_pinned() -> None:
-    """A change here makes every `content_sha256` in every contract wrong."""
-    table = _typed([(31, 1.75, "red", "no"), (48, 1.6, "blue", "yes")])
-    assert rows_digest(table) == "9d26d91de60901ed95be32c8e1eb04b69d987a2ad037621f9661e6f43311e5b7"
+    turned = table.select(["y", "colour", "height", "age"])
+    assert {rows_digest(one) for one in (table, reordered, turned)} == {PINNED}
+    renamed = table.rename_columns(["age", "height", "colour", "z"])
+    exchanged = _typed([(31, 1.75, "blue", "no"), (48, 1.6, "red", "yes")])
+    assert PINNED not in (rows_digest(renamed), rows_digest(exchanged))
 
 
 _KINDS = st.one_of(

@@ -34,9 +34,9 @@ shares = arrays.arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1))
 
 def _distortion(law: Response) -> np.ndarray:
     """P[report | truth], shape (categories, categories)."""
-    return np.full((law.categories,) * 2, law.lie_probability) + np.eye(law.categories) * (
-        law.truth_probability - law.lie_probability
-    )
+    chances = np.full((law.categories,) * 2, law.lie_probability)
+    np.fill_diagonal(chances, law.truth_probability)
+    return chances
 
 
 @given(
@@ -73,12 +73,6 @@ def test_inversion_undoes_the_distortion_for_many_answers(sizes: tuple[int, ...]
     assert np.abs(invert(distorted.reshape(-1), laws) - truth).max() < 1e-9
 
 
-@pytest.mark.parametrize("categories", [2, 3, 7, 200])
-def test_the_inverse_of_one_answer_is_exact_so_the_estimate_is_unbiased(categories: int) -> None:
-    law = response(epsilon=1.0, categories=categories)
-    assert np.abs(inverse_matrix(law) @ _distortion(law) - np.eye(categories)).max() < 1e-11
-
-
 def test_reports_without_information_are_not_inverted() -> None:
     with pytest.raises(PrivacyError, match="carry no information"):
         inverse_matrix(Response(2, 16, 1 << 15, 1 << 15))
@@ -87,14 +81,9 @@ def test_reports_without_information_are_not_inverted() -> None:
 @given(values)
 def test_projection_on_the_simplex_is_the_nearest_point(point: np.ndarray) -> None:
     """The nearest point is max(x - t, 0) for the t that makes it sum to one; bisection finds t."""
-    level = brentq(
-        lambda t: np.maximum(point - t, 0).sum() - 1,
-        point.min() - 2,
-        point.max(),
-        xtol=1e-14,
-        rtol=1e-14,
-        maxiter=500,
-    )
+    ends = point.min() - 2, point.max()
+    exact = {"xtol": 1e-14, "rtol": 1e-14, "maxiter": 500}
+    level = brentq(lambda t: np.maximum(point - t, 0).sum() - 1, *ends, **exact)
     projected = project_on_simplex(point)
     assert np.abs(projected - np.maximum(point - level, 0)).max() < 1e-9
     assert (projected >= 0).all() and projected.sum() == pytest.approx(1, abs=1e-9)
@@ -108,26 +97,9 @@ def test_projection_of_the_wildest_noise_is_a_distribution(point: np.ndarray) ->
     assert projected[point.argmax()] == projected.max() > 0
 
 
-@pytest.mark.parametrize("estimator", ["simplex", "clip"])
-def test_many_answers_with_hardly_any_budget_are_still_reconstructed(estimator: str) -> None:
-    laws = [response(epsilon=0.001, categories=2)] * 13
-    rows = reconstruct(
-        _reports(np.zeros((500, 13), dtype=int), laws), laws, estimator=estimator
-    ).codes  # type: ignore[arg-type]
-    assert rows.shape == (500, 13)
-
-
-@given(shares)
-def test_a_distribution_is_its_own_projection(weights: np.ndarray) -> None:
-    distribution = weights / weights.sum()
-    assert np.abs(project_on_simplex(distribution) - distribution).max() < 1e-12
-    assert np.abs(clip_and_renormalise(distribution) - distribution).max() < 1e-12
-
-
 def test_the_paper_s_estimator_clips_and_divides() -> None:
-    assert clip_and_renormalise(np.array([0.9, -0.3, 0.4])) == pytest.approx(
-        [0.9 / 1.3, 0, 0.4 / 1.3]
-    )
+    clipped = clip_and_renormalise(np.array([0.9, -0.3, 0.4]))
+    assert clipped == pytest.approx([0.9 / 1.3, 0, 0.4 / 1.3])
 
 
 @given(shares, st.integers(1, 10_000))
@@ -164,11 +136,15 @@ def test_counts_put_the_last_answer_fastest() -> None:
 
 
 @pytest.mark.parametrize("estimator", ["simplex", "clip"])
-def test_as_many_rows_as_reports_all_within_the_domain(estimator: str) -> None:
-    laws = [response(epsilon=0.3, categories=size) for size in (2, 3, 4)]
-    codes = np.zeros((777, 3), dtype=int)
-    rows = reconstruct(_reports(codes, laws), laws, estimator=estimator).codes  # type: ignore[arg-type]
-    assert rows.shape == (777, 3) and (rows < [2, 3, 4]).all()
+@pytest.mark.parametrize(("sizes", "epsilon"), [((2, 3, 4), 0.3), ((2,) * 13, 0.001)])
+def test_as_many_rows_as_reports_all_within_the_domain(
+    sizes: tuple[int, ...], epsilon: float, estimator: str
+) -> None:
+    """Of many answers with hardly any budget, too."""
+    laws = [response(epsilon=epsilon, categories=size) for size in sizes]
+    reports = _reports(np.zeros((777, len(sizes)), dtype=int), laws)
+    rows = reconstruct(reports, laws, estimator=estimator).codes  # type: ignore[arg-type]
+    assert rows.shape == (777, len(sizes)) and (rows < sizes).all()
 
 
 def test_no_estimator_returns_the_reports_themselves() -> None:
@@ -194,7 +170,5 @@ def test_of_equal_remainders_the_first_cells_get_the_missing_rows(weights: np.nd
     expected[np.argsort(expected - ideal, kind="stable")[: 97 - expected.sum()]] += 1
     assert exact_row_counts(weights, 97).tolist() == expected.tolist()
     shared = np.flatnonzero(weights)
-    assert (
-        exact_row_counts(weights[shared], 97, total=weights.sum()).tolist()
-        == expected[shared].tolist()
-    )
+    counts = exact_row_counts(weights[shared], 97, total=weights.sum())
+    assert counts.tolist() == expected[shared].tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,53 +130,41 @@ def test_a_wait_beyond_the_deadline_is_not_begun(server: HostileServer, tmp_path
     assert time.monotonic() - start < 10 and server.count(FILE) == 1
 
 
-def test_a_dripping_server_meets_the_deadline(server: HostileServer, tmp_path: Path) -> None:
-    serve(server, drip(0.02))
-    assert "needs more than 2 seconds" in refused(
-        server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=2.0)
-    )
-    assert server.count(FILE) == 1
-
-
-def test_a_server_that_drips_its_headers_meets_the_deadline_too(
-    server: HostileServer, tmp_path: Path
+@pytest.mark.parametrize("dripping", [drip, drip_headers])
+def test_a_dripping_server_meets_the_deadline(
+    server: HostileServer, tmp_path: Path, dripping: Callable[[float], Reply]
 ) -> None:
-    serve(server, drip_headers(0.02))
-    assert "needs more than 2 seconds" in refused(
-        server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=2.0)
-    )
+    serve(server, dripping(0.02))
+    limits = replace(LIMITS, deadline_seconds=2.0)
+    assert "needs more than 2 seconds" in refused(server, tmp_path / "cache", limits=limits)
     assert server.count(FILE) == 1
 
 
 def test_an_endless_stream_is_cut_at_the_size_cap(server: HostileServer, tmp_path: Path) -> None:
-    serve(server, endless())
-    assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache")
-    assert server.count(FILE) == 1 and server.sent < 100 << 20
-    serve(server, good(b"x" * 100, Content_Length=str(1 << 40)))
-    assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache")
+    for reply in (endless(), good(b"x" * 100, Content_Length=str(1 << 40))):
+        serve(server, reply)
+        assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache")
+    assert server.count(FILE) == 2 and server.sent < 100 << 20
     server.replies[DESCRIPTION] = [endless()]
-    assert "sends more than 1048576 bytes" in refused(
-        server, tmp_path / "cache", limits=replace(LIMITS, max_bytes=1 << 30)
-    )
+    limits = replace(LIMITS, max_bytes=1 << 30)
+    assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache", limits=limits)
 
 
 def test_a_lie_with_status_200_is_refused_once(server: HostileServer, tmp_path: Path) -> None:
-    serve(server, good(b"<html>please log in</html>"))
-    assert (
-        f"the file has md5 {md5(b'<html>please log in</html>')[:12]}, expected {md5(ARFF)[:12]}"
-        in refused(server, tmp_path / "cache")
-    )
+    page, no_arff = b"<html>please log in</html>", "data set 7 is not a dense ARFF file"
+    serve(server, good(page))
+    expected = f"the file has md5 {md5(page)[:12]}, expected {md5(ARFF)[:12]}"
+    assert expected in refused(server, tmp_path / "cache")
     assert server.count(FILE) == 1
-    serve(server, good(b"<html>please log in</html>"), md5_checksum=None)
-    assert "data set 7 is not a dense ARFF file" in refused(server, tmp_path / "cache")
+    serve(server, good(page), md5_checksum=None)
+    assert no_arff in refused(server, tmp_path / "cache")
     serve(server, good(ARFF + b"31,175\n"), md5_checksum="")
-    assert "data set 7 is not a dense ARFF file" in refused(server, tmp_path / "cache")
+    assert no_arff in refused(server, tmp_path / "cache")
     serve(server, good(ARFF, Content_Encoding="gzip"))
     assert "sends a compressed answer" in refused(server, tmp_path / "cache")
     serve_uci(server, good(b"<html>\nplease,log in\n</html>\n"))
-    assert "data set 7 is not a CSV file: some rows are ragged" in refused(
-        server, tmp_path / "cache", UCI
-    )
+    told = refused(server, tmp_path / "cache", UCI)
+    assert "data set 7 is not a CSV file: some rows are ragged" in told
 
 
 def test_redirects_stay_on_the_trusted_host(server: HostileServer, tmp_path: Path) -> None:
@@ -198,39 +186,30 @@ def test_redirects_stay_on_the_trusted_host(server: HostileServer, tmp_path: Pat
     assert "redirects more than 5 times" in refused(server, tmp_path / "cache")
 
 
+HERE = "127.0.0.1 127.1 localhost [::1] 2130706433 0x7f.1 0 169.254.169.254 [::ffff:10.0.0.1]"
+
+
 def test_an_https_redirect_to_this_machine_is_refused_unasked(
     server: HostileServer, tmp_path: Path
 ) -> None:
     with HostileServer() as other:
         port = other.url.rpartition(":")[2]
-        for host in (
-            "127.0.0.1",
-            "localhost",
-            "[::1]",
-            "2130706433",
-            "0x7f.1",
-            "0",
-            "169.254.169.254",
-            "[::ffff:10.0.0.1]",
-        ):
+        for host in HERE.split():
             serve(server, redirect(f"https://{host}:{port}{FILE}"))
-            assert "not public; expected a public repository" in refused(
-                server, tmp_path / "cache", starts="people: "
-            )
+            told = refused(server, tmp_path / "cache", starts="people: ")
+            assert "not public; expected a public repository" in told
         assert other.requests == []
 
 
 def test_plain_http_to_another_machine_is_refused_before_any_request(tmp_path: Path) -> None:
     visit = Visit("http://example.org", tmp_path, LIMITS)
-    with pytest.raises(
-        SourceError, match=r"example\.org: leads to http on example\.org; expected https"
-    ):
+    expected = r"example\.org: leads to http on example\.org; expected https"
+    with pytest.raises(SourceError, match=expected):
         download("http://example.org/x", tmp_path / "x", visit)
 
 
 def test_nobody_listening_is_tried_again_and_named(tmp_path: Path) -> None:
     with HostileServer() as gone:
         pass
-    assert "127.0.0.1: the connection failed; gave up after 3 attempts" in refused(
-        gone, tmp_path / "cache"
-    )
+    told = refused(gone, tmp_path / "cache")
+    assert "127.0.0.1: the connection failed; gave up after 3 attempts" in told

@@ -50,10 +50,9 @@ def test_counts_are_those_of_a_plain_tally_whatever_the_order_and_the_files(
 ) -> None:
     reports = [report(client, *cells) for client, cells in sent]
     chance.shuffle(reports)
+    parts = [text(reports[part::files]) for part in range(files)]
     with TemporaryDirectory() as folder:
-        tally, found = received(
-            Path(folder), *(text(reports[part::files]) for part in range(files))
-        )
+        tally, found = received(Path(folder), *parts)
     assert (tally.stored == plain_tally(reports).stored).all()
     distinct_reports = {json.dumps(one) for one in reports}
     assert found.duplicate == len(reports) - len(distinct_reports) and found.reports == len(reports)
@@ -73,60 +72,29 @@ def test_a_report_that_is_sent_again_counts_once_and_two_that_differ_count_for_n
     assert tally.counts[0].tolist() == [0, 0, 0, 1, 0, 0]
 
 
+BITS = report(1, 1, [3])
 WRONG: dict[str, list[Any]] = {
     "forged": [
-        {**VALID, "question": 2},
-        {**VALID, "question": -1},
-        {**VALID, "question": 2**62},
-        {**VALID, "answer": 6},
-        {**VALID, "answer": -1},
-        {**VALID, "question": 1},
-        {**report(1, 1, [3]), "bits": [3, 3]},
-        {**report(1, 1, [3]), "bits": [3, 2]},
-        {**report(1, 1, [3]), "bits": [80]},
-        {**report(1, 1, [3]), "bits": [None]},
-        {**report(1, 1, [3]), "bits": None},
-        {**report(1, 1, [3]), "answer": 3},
+        *({**VALID, "question": wrong} for wrong in (2, -1, 2**62, 1, None)),
+        *({**VALID, "answer": wrong} for wrong in (6, -1)),
+        *({**BITS, "bits": wrong} for wrong in ([3, 3], [3, 2], [80], [None], None)),
+        {**BITS, "answer": 3},
         {**VALID, "bits": []},
-        {**VALID, "question": None},
     ],
-    "foreign": [
-        {**VALID, "collection": "0" * 64},
-        {**VALID, "collection": ""},
-        {**VALID, "collection": "é"},
-    ],
+    "foreign": [{**VALID, "collection": wrong} for wrong in ("0" * 64, "", "é")],
     "version": [
         {**VALID, "version": 2},
         {"version": 0},
         {"version": -3, "answer": {"new": "form"}},
     ],
     "malformed": [
-        [],
-        7,
-        None,
-        "report",
-        {},
-        {**VALID, "version": None},
-        {**VALID, "version": True},
-        {**VALID, "version": 1.5},
-        {**VALID, "version": "1"},
-        {**VALID, "version": 2**70},
-        {**VALID, "answer": 2**64},
-        {**VALID, "answer": [0]},
-        {**VALID, "answer": "0"},
-        {**VALID, "answer": float("nan")},
-        {**VALID, "answer": 1.0},
-        {**VALID, "bits": 3},
-        {**VALID, "bits": [[1]]},
-        {**VALID, "who": None},
-        {**VALID, "who": "0" * 31},
-        {**VALID, "who": "G" * 32},
-        {**VALID, "who": "0" * 32 + "\n"},
-        {**VALID, "who": 5},
-        {**VALID, "collection": None},
-        {**VALID, "collection": "\ud800"},
-        {**VALID, "period": "yesterday"},
-        {**VALID, "period": 3},
+        *([], 7, None, "report", {}),
+        *({**VALID, "version": wrong} for wrong in (None, True, 1.5, "1", 2**70)),
+        *({**VALID, "answer": wrong} for wrong in (2**64, [0], "0", float("nan"), 1.0)),
+        *({**VALID, "bits": wrong} for wrong in (3, [[1]])),
+        *({**VALID, "who": wrong} for wrong in (None, "0" * 31, "G" * 32, "0" * 32 + "\n", 5)),
+        *({**VALID, "collection": wrong} for wrong in (None, "\ud800")),
+        *({**VALID, "period": wrong} for wrong in ("yesterday", 3)),
     ],
     "elsewhen": [{**VALID, "period": "2026-12-01"}],
 }
@@ -139,26 +107,24 @@ def test_what_is_no_report_of_this_collection_is_counted_by_its_kind(
     for number, wrong in enumerate(WRONG[kind]):
         for name, beside in (("alone", ""), ("beside", text(some_reports(3)))):
             _, found = received(tmp_path / f"{number}-{name}", text([wrong]) + beside)
-            assert found == Received(counted=3 if beside else 0, files=1, **{kind: 1}), (
-                wrong,
-                found,
-            )
+            assert found == Received(counted=3 if beside else 0, files=1, **{kind: 1}), wrong
 
 
+LINE = json.dumps(VALID).encode()
 HOSTILE = [
     b"[" * 100_000,
     b'{"version":1,"x":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
     b"9" * 100_000,
     b'{"version":1,"answer":' + b"9" * 5_000 + b"}",
     b"\xff\xfe\x00",
-    json.dumps(VALID).encode().replace(b"5e5e", b"\xff\xff\xff\xff"),
+    LINE.replace(b"5e5e", b"\xff\xff\xff\xff"),
     b"\x00",
     b'{"version":1',
     b"{'version':1}",
-    json.dumps(VALID).encode() + b"," + json.dumps(VALID).encode(),
-    json.dumps(VALID).encode() + json.dumps(VALID).encode(),
+    LINE + b"," + LINE,
+    LINE + LINE,
     b"x" * (LONGEST_LINE + 1),
-    b" " * (LONGEST_LINE + 1) + json.dumps(VALID).encode(),
+    b" " * (LONGEST_LINE + 1) + LINE,
     b"y" * (20 << 20),
 ]
 
@@ -176,10 +142,8 @@ def test_a_key_that_a_collector_added_is_ignored_and_order_and_spaces_are_free(
     tmp_path: Path,
 ) -> None:
     added = {"received": {"at": [1, {"a": None}]}, **dict(reversed(VALID.items()))}
-    _, found = received(
-        tmp_path / "reports",
-        b"\xef\xbb\xbf" + json.dumps(added, indent=None).encode() + b"  \r\n\r\n \n",
-    )
+    content = b"\xef\xbb\xbf" + json.dumps(added).encode() + b"  \r\n\r\n \n"
+    _, found = received(tmp_path / "reports", content)
     assert found == Received(counted=1, files=1)
 
 
@@ -208,32 +172,27 @@ def test_a_file_that_a_kill_cut_off_gives_its_whole_lines(
     assert found.damaged_files == 1 and 0 < found.counted < 3000 and found.malformed <= 1
 
 
+def as_parquet(folder: Path, name: str, rows: pa.Table) -> None:
+    folder.mkdir(exist_ok=True)
+    pa_parquet.write_table(rows, folder / name, compression="zstd", row_group_size=1 << 20)
+
+
 def test_parquet_gives_the_same_counts_and_a_damaged_file_stops_no_other(tmp_path: Path) -> None:
-    reports = [*some_reports(500), *(one for one in WRONG["forged"])]
+    reports = [*some_reports(500), *WRONG["forged"]]
     expected, found = received(tmp_path / "lines", text(reports))
     folder = tmp_path / "parquet"
-    folder.mkdir()
-    pa_parquet.write_table(pa.Table.from_pylist(reports, SCHEMA), folder / "a.parquet")
+    as_parquet(folder, "a.parquet", pa.Table.from_pylist(reports, SCHEMA))
     tally, of_parquet = count_reports(str(folder), CHECKER)
     assert (tally.stored == expected.stored).all() and of_parquet == found
     content = (folder / "a.parquet").read_bytes()
     (folder / "b.parquet").write_bytes(content[: len(content) // 2])
-    pa_parquet.write_table(
-        pa.table({"version": ["one"] * 4, "who": [1, 2, 3, 4]}), folder / "c.parquet"
-    )
-    pa_parquet.write_table(
-        pa.table({"version": ["one"] * 3, "bits": ["x"] * 3}), folder / "d.parquet"
-    )
-    (folder / "e.parquet.part").write_bytes(b"")
-    (folder / ".f.parquet").write_bytes(b"")
+    as_parquet(folder, "c.parquet", pa.table({"version": ["one"] * 4, "who": [1, 2, 3, 4]}))
+    as_parquet(folder, "d.parquet", pa.table({"version": ["one"] * 3, "bits": ["x"] * 3}))
+    for name in ("e.parquet.part", ".f.parquet"):
+        (folder / name).touch()
     _, beside = count_reports(str(folder), CHECKER)
-    assert (
-        beside.counted,
-        beside.files,
-        beside.damaged_files,
-        beside.other_files,
-        beside.malformed,
-    ) == (500, 4, 1, 1, 7)
+    files = beside.files, beside.damaged_files, beside.other_files
+    assert (beside.counted, beside.malformed, files) == (500, 7, (4, 1, 1))
 
 
 def test_folders_are_read_at_any_depth_and_an_empty_one_gives_nothing(tmp_path: Path) -> None:
@@ -253,22 +212,11 @@ def test_folders_are_read_at_any_depth_and_an_empty_one_gives_nothing(tmp_path: 
 
 
 def test_reports_of_other_periods_are_late_or_not_of_this_one(tmp_path: Path) -> None:
-    periods = {
-        "2026-12-02": 5,
-        "2026-12-01": 3,
-        "2026-12-03": 2,
-        "2026-12": 1,
-        "once": 4,
-        "1999-W01": 1,
-    }
-    reports, client = [], 0
-    for period, count in periods.items():
-        for _ in range(count):
-            client += 1
-            reports.append(report(client, 0, [1], period=period))
-    _, found = received(
-        tmp_path / "reports", text(reports), checker=Checker(COLLECTION, MIXED, "2026-12-02")
-    )
+    periods = ["2026-12-02"] * 5 + ["2026-12-01"] * 3 + ["2026-12-03"] * 2
+    periods += ["2026-12", "1999-W01"] + ["once"] * 4
+    reports = [report(client, 0, [1], period=period) for client, period in enumerate(periods)]
+    checker = Checker(COLLECTION, MIXED, "2026-12-02")
+    _, found = received(tmp_path / "reports", text(reports), checker=checker)
     assert found == Received(counted=5, late=3, elsewhen=8, files=1)
 
 
@@ -295,17 +243,13 @@ def test_pseudonyms_of_one_beginning_and_a_flood_of_one_report_fill_no_part(tmp_
     """
     parted = report_counts.Parted(MIXED)
     with parted:
-        answers, _ = CHECKER.check(
-            pa.Table.from_pylist([report(client, 0, [1]) for client in range(20_000)], SCHEMA)
-        )
+        reports = [report(client, 0, [1]) for client in range(20_000)]
+        answers, _ = CHECKER.check(pa.Table.from_pylist(reports, SCHEMA))
         parted.add(answers)
         parted.add(answers.take(np.zeros(50_000, dtype=np.int64)))
         sizes = [len(part.who) for part in parted.each()]
-    assert (
-        len(sizes) == report_counts.PARTS
-        and max(sizes) < 20_000 / report_counts.PARTS * 3
-        and parted.counts["duplicate"] == 50_000
-    )
+    assert len(sizes) == report_counts.PARTS and max(sizes) < 3 * 20_000 / len(sizes)
+    assert parted.counts["duplicate"] == 50_000
 
 
 _MEMORY = """
@@ -326,13 +270,10 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         folder.mkdir()
         with (folder / "a.jsonl").open("w") as file:
             for client in range(count):
-                file.write(
-                    f'{{"version":1,"collection":"{COLLECTION}","who":"{client:032x}","question":0,"answer":{client % 6}}}\n'  # noqa: E501
-                )
-        done = subprocess.run(
-            [sys.executable, "-c", _MEMORY, str(folder)], capture_output=True, text=True, check=True
-        )
-        counted, megabytes = map(int, done.stdout.split())
+                file.write(text([VALID]).replace(VALID["who"], f"{client:032x}"))
+        command = [sys.executable, "-c", _MEMORY, str(folder)]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        counted, megabytes = map(int, told.split())
         assert counted == count
         grown.append(megabytes)
     assert grown[1] < grown[0] + 100, grown
@@ -347,35 +288,23 @@ def test_reading_holds_one_block(tmp_path: Path) -> None:
     assert sum(sizes) == 30_000 and len(sizes) > 1
 
 
-def as_parquet(folder: Path, name: str, columns: dict[str, Any]) -> None:
-    folder.mkdir(exist_ok=True)
-    pa_parquet.write_table(
-        pa.table(columns), folder / name, compression="zstd", row_group_size=1 << 20
-    )
-
-
 def test_parquet_that_would_fill_memory_is_damaged_and_stops_no_other_file(tmp_path: Path) -> None:
-    good = [report(client, 0, [1]) for client in range(5)]
     folder = tmp_path / "reports"
-    received(folder, text(good))
+    received(folder, text(some_reports(5)))
     long = pa.DictionaryArray.from_arrays(np.zeros(9000, dtype=np.int32), ["x" * (1 << 20)])
-    as_parquet(folder, "1.parquet", {"version": pa.array([1] * 9000), "collection": long})
-    as_parquet(
-        folder,
-        "2.parquet",
-        {"version": pa.array([1]), "bits": pa.array([np.zeros(6_000_000, dtype=np.int64)])},
-    )
-    as_parquet(folder, "3.parquet", {"who": pa.nulls(30_000_000)})
-    twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["who", "who"])
-    pa_parquet.write_table(twice, folder / "4.parquet")
+    for number, table in enumerate(
+        (
+            pa.table({"version": [1] * 9000, "collection": long}),
+            pa.table({"version": [1], "bits": [np.zeros(6_000_000, dtype=np.int64)]}),
+            pa.table({"who": pa.nulls(30_000_000)}),
+            pa.table([["a"], ["b"]], names=["who", "who"]),
+        )
+    ):
+        as_parquet(folder, f"{number}.parquet", table)
     before = pa.total_allocated_bytes()
     _, found = count_reports(str(folder), CHECKER)
-    assert (
-        found.counted == 5
-        and found.damaged_files == 4
-        and found.malformed == 0
-        and pa.total_allocated_bytes() - before < 1 << 24
-    )
+    assert found == Received(counted=5, files=5, damaged_files=4)
+    assert pa.total_allocated_bytes() - before < 1 << 24
 
 
 def test_a_packed_file_of_one_line_without_an_end_is_given_up(tmp_path: Path) -> None:
@@ -387,7 +316,6 @@ def test_a_packed_file_of_one_line_without_an_end_is_given_up(tmp_path: Path) ->
 
 def test_a_report_with_more_bits_than_chance_gives_is_forged(tmp_path: Path) -> None:
     """Of eighty cells, at epsilon 1: an honest one has seventy once in 2^40."""
-    tally, found = received(
-        tmp_path / "bits", text([report(1, 1, range(80)), report(2, 1, range(40))])
-    )
+    reports = [report(1, 1, range(80)), report(2, 1, range(40))]
+    tally, found = received(tmp_path / "bits", text(reports))
     assert found.forged == 1 and found.counted == tally.clients == 1

@@ -32,23 +32,30 @@ from dpicl.ground.types import (
 from tests.library.examples import CONTRACTS, every_contract, random_table, small_contract
 
 
-def _local(contract: Contract, **bins: int) -> str:
+def local_text(contract: Contract, **bins: int) -> str:
     """A demonstration with the first bin of every attribute but those given."""
     row = [bins.get(attribute.name, 0) for attribute in contract.local]
     return local_demonstrations(ReleasedRows(np.array([[*row, 1]])), lambda rows: rows, contract)[0]
 
 
-def _central(contract: Contract, **changes: float | str) -> str:
+def central_text(contract: Contract, **changes: float | str) -> str:
     """A demonstration with upper bounds and first categories but those given."""
-    values: dict[str, float | str] = {}
-    for name in contract.features:
-        column = contract.columns[name]
-        values[name] = (
-            column.categories[0] if isinstance(column, CategoryColumn) else column.bounds[1]
-        )
-    return central_demonstrations(
-        ReleasedGroups((ReleasedGroup(("all",), values | changes, 1),)), contract
-    )[0]
+    columns = {name: contract.columns[name] for name in contract.features}
+    values = {
+        name: one.categories[0] if isinstance(one, CategoryColumn) else one.bounds[1]
+        for name, one in columns.items()
+    }
+    group = ReleasedGroup(("all",), values | changes, 1)
+    return central_demonstrations(ReleasedGroups((group,)), contract)[0]
+
+
+def query_texts(table: pa.Table, contract: Contract) -> list[list[str]]:
+    """Of central prompts, and of local ones."""
+    rows = QueryTable(table)
+    return [
+        central_queries(rows, contract),
+        local_queries(encode_queries(rows, contract), contract),
+    ]
 
 
 def _check_text(text: str, contract: Contract, answer: str = "") -> None:
@@ -75,33 +82,23 @@ def test_any_group_average_becomes_sentences_without_open_places(
     contract: Contract, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    values: dict[str, float | str] = {}
-    for name in contract.features:
-        column = contract.columns[name]
-        values[name] = (
-            str(rng.choice(column.categories))
-            if isinstance(column, CategoryColumn)
-            else float(rng.uniform(*column.bounds))
-        )
-    group = ReleasedGroup(("all",), values, int(rng.integers(2)))
-    _check_text(
-        central_demonstrations(ReleasedGroups((group,)), contract)[0],
-        contract,
-        " Yes" if group.label else " No",
-    )
+    columns = {name: contract.columns[name] for name in contract.features}
+    values = {
+        name: str(rng.choice(one.categories))
+        if isinstance(one, CategoryColumn)
+        else float(rng.uniform(*one.bounds))
+        for name, one in columns.items()
+    }
+    _check_text(central_text(contract, **values), contract, " Yes")
 
 
 @every_contract
 def test_one_text_per_row_in_order(contract: Contract) -> None:
-    table = QueryTable(random_table(contract, 30, 0))
-    central, local = (
-        central_queries(table, contract),
-        local_queries(encode_queries(table, contract), contract),
-    )
-    assert len(central) == len(local) == 30
-    backwards = QueryTable(table.data.take(list(range(29, -1, -1))))
-    assert central_queries(backwards, contract) == central[::-1]
-    assert local_queries(encode_queries(backwards, contract), contract) == local[::-1]
+    table = random_table(contract, 30, 0)
+    texts = query_texts(table, contract)
+    assert [len(one) for one in texts] == [30, 30]
+    backwards = query_texts(table[::-1], contract)
+    assert [one[::-1] for one in backwards] == texts
 
 
 @every_contract
@@ -121,41 +118,23 @@ def test_a_query_reads_like_the_demonstration_of_the_same_values(contract: Contr
 def test_queries_do_not_show_their_label_or_split(contract: Contract) -> None:
     table = random_table(contract, 20, 0)
     for hidden in filter(None, (contract.label.column, contract.split.column)):
-        other = table.set_column(
-            table.column_names.index(hidden),
-            hidden,
-            table.column(hidden).take(pa.array(range(19, -1, -1))),
-        )
-        assert central_queries(QueryTable(other), contract) == central_queries(
-            QueryTable(table), contract
-        )
-        asked, same = (
-            local_queries(encode_queries(QueryTable(rows), contract), contract)
-            for rows in (table, other)
-        )
-        assert asked == same
+        place, backwards = table.column_names.index(hidden), table.column(hidden)[::-1]
+        other = table.set_column(place, hidden, backwards)
+        assert query_texts(other, contract) == query_texts(table, contract)
 
 
 @pytest.mark.parametrize(
     ("value", "decimals", "text"),
     [
-        (3.0, 2, "3"),
         (3.10, 2, "3.1"),
-        (3.14159, 2, "3.14"),
-        (0.0, 2, "0"),
         (-0.0, 2, "0"),
         (-0.004, 2, "0"),
-        (-0.4, 0, "0"),
-        (100.0, 0, "100"),
         (100.0, 2, "100"),
-        (99999.4, 0, "99999"),
         (1234567.0, 2, "1234567"),
         (-12.5, 1, "-12.5"),
         (0.00001, 6, "0.00001"),
         (1e15, 0, "1000000000000000"),
         (7, 0, "7"),
-        (20.0, 1, "20"),
-        (1e-9, 6, "0"),
     ],
 )
 def test_numbers_are_rounded_and_plain(value: float, decimals: int, text: str) -> None:
@@ -180,14 +159,14 @@ def test_numbers_are_printed_with_the_contract_s_decimals(contract: Contract) ->
         third = column.bounds[0] + (column.bounds[1] - column.bounds[0]) / 3
         expected = format_number(third, column.decimals)
         assert re.search(
-            rf"(?<![\d.]){re.escape(expected)}(?!\d|\.\d)", _central(contract, **{name: third})
+            rf"(?<![\d.]){re.escape(expected)}(?!\d|\.\d)", central_text(contract, **{name: third})
         ), name
         assert isinstance(column, IntegerColumn) <= ("." not in expected)
 
 
 def test_a_level_that_no_bit_names_reads_as_unknown() -> None:
-    assert "maintenance cost for this car is unknown" in _local(CONTRACTS["car"], maint=UNKNOWN)
-    assert "Her education is unknown." in _local(CONTRACTS["adult"], education=UNKNOWN)
+    assert "maintenance cost for this car is unknown" in local_text(CONTRACTS["car"], maint=UNKNOWN)
+    assert "Her education is unknown." in local_text(CONTRACTS["adult"], education=UNKNOWN)
 
 
 def test_a_column_may_have_a_dot_in_its_name() -> None:
@@ -196,24 +175,24 @@ def test_a_column_may_have_a_dot_in_its_name() -> None:
         content["local"][2]["column"] = "spent.total"
         content["prompts"]["central"]["text"] = "{age} {colour} {spent.total} {Note} {member}"
 
-    assert _central(small_contract(rename), **{"spent.total": 7.5}).startswith(
+    assert central_text(small_contract(rename), **{"spent.total": 7.5}).startswith(
         "120 crimson 7.5 An adult of 120. no Did they buy?"
     )
 
 
 def test_double_braces_print_one() -> None:
     contract = small_contract(lambda content: content["prompts"]["local"].update(text="{{{band}}}"))
-    assert _local(contract).startswith("{less than 40} Did they buy?")
+    assert local_text(contract).startswith("{less than 40} Did they buy?")
 
 
 def test_values_with_braces_are_not_filled_in_again() -> None:
     contract = small_contract(
         lambda content: content["columns"]["colour"].update(texts={"red": "{age}"})
     )
-    assert "likes {age}," in _central(contract, colour="red")
+    assert "likes {age}," in central_text(contract, colour="red")
 
 
 def test_the_word_of_a_noisy_average_follows_its_cut() -> None:
     contract = CONTRACTS["bank"]
-    assert "not contacted in previous" in _central(contract, pdays=math.nextafter(0, -1))
-    assert "not contacted in previous" not in _central(contract, pdays=0.0)
+    assert "not contacted in previous" in central_text(contract, pdays=math.nextafter(0, -1))
+    assert "not contacted in previous" not in central_text(contract, pdays=0.0)

@@ -4,6 +4,8 @@ same codes again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,68 +17,36 @@ from dpicl.data.reading.parse import typed_table
 from dpicl.data.values import Meaning, RowForm, central_form, local_form
 from dpicl.ground.types import QueryTable
 from tests.library.contract.test_derived import customers
+from tests.library.examples import every_contract
 from tests.library.tabular.test_gaps import COLUMNS
 
-SHIPPED = (
-    "adult",
-    "bank",
-    "blood",
-    "breast_cancer",
-    "calhousing",
-    "car",
-    "diabetes",
-    "heart",
-    "jungle",
-)
 
-
-def random_codes(form: RowForm, rows: int) -> np.ndarray:
-    chance = np.random.default_rng(0)
-    return np.stack(
-        [chance.integers(count, size=rows) for count in form.encoding.bin_counts], axis=1
-    )
-
-
-def _local(table: QueryTable, contract: Contract) -> np.ndarray:
-    return encode_queries(table, contract).codes
-
-
-def typed(values: pa.Table, contract: Contract) -> QueryTable:
-    """As a source of these values would be read; columns that rows do not have are filled with
-    anything.
+def forms(contract: Contract, rows: int) -> Iterator[tuple[RowForm, np.ndarray, pa.Table]]:
+    """Central rows and local ones: their form, random codes, and values that these name. Read as a
+    source's, the values have the same codes; other columns are filled with anything.
     """
-    absent = [name for name in contract.columns if name not in values.column_names]
-    filled = {
-        name: [
-            getattr(contract.columns[name], "categories", None) or contract.columns[name].bounds
-        ][0][0]  # type: ignore[union-attr]
-        for name in absent
-    }
-    whole = pa.table(
-        {
-            **{name: values.column(name) for name in values.column_names},
-            **{n: [v] * len(values) for n, v in filled.items()},
-        }
-    )
-    return QueryTable(typed_table(whole, contract, "values"))
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_values_fall_into_the_bins_they_were_drawn_from(
-    contracts: dict[str, Contract], name: str
-) -> None:
-    contract = contracts[name]
     for form, encode in (
         (central_form(contract), row_bins),
-        (local_form(contract, "k-ary"), _local),
+        (local_form(contract, "k-ary"), lambda *read: encode_queries(*read).codes),
     ):
-        codes = random_codes(form, 3000)
+        sizes = form.encoding.bin_counts
+        codes = np.random.default_rng(0).integers(sizes, size=(rows, len(sizes)))
         values = form.table(codes, contract, np.random.default_rng(1))
-        assert values.column_names == [
-            column for column in contract.columns if column in values.column_names
-        ]
-        assert np.array_equal(encode(typed(values, contract), contract), codes)
-        assert form.label is not None
+        whole = values
+        for name, column in contract.columns.items():
+            if name not in values.column_names:
+                anything = (getattr(column, "categories", None) or column.bounds)[0]
+                whole = whole.append_column(name, pa.array([anything] * rows))
+        typed = QueryTable(typed_table(whole, contract, "values"))
+        assert np.array_equal(encode(typed, contract), codes)
+        yield form, codes, values
+
+
+@every_contract
+def test_values_fall_into_the_bins_they_were_drawn_from(contract: Contract) -> None:
+    for form, codes, values in forms(contract, 3000):
+        names = values.column_names
+        assert names == [name for name in contract.columns if name in names]
         for place, meaning in enumerate((*form.features, form.label)):
             assert np.array_equal(meaning.codes(values.column(meaning.column)), codes[:, place])
 
@@ -95,12 +65,8 @@ def test_a_number_has_no_more_places_than_stated_and_every_multiple_is_as_likely
 
 def test_what_a_column_cannot_hold_has_no_code() -> None:
     letters = Meaning("x", "category", categories=(("a",), ("b", "c")))
-    assert letters.codes(pa.chunked_array([["c", "d", "a", None]])).tolist() == [
-        1,
-        UNKNOWN,
-        0,
-        UNKNOWN,
-    ]
+    codes = letters.codes(pa.chunked_array([["c", "d", "a", None]]))
+    assert codes.tolist() == [1, UNKNOWN, 0, UNKNOWN]
     numbers = Meaning("x", "real", edges=(0.0, 1.0, 2.0))
     assert numbers.codes(pa.chunked_array([[-5, 1.0, 9, np.nan]])).tolist() == [0, 1, 1, UNKNOWN]
 
@@ -115,26 +81,13 @@ def test_what_a_column_cannot_hold_has_no_code() -> None:
     ],
 )
 def test_gaps_dates_and_every_kind_of_label_come_back_as_they_were_read(label: object) -> None:
-    contract = customers(label, columns=COLUMNS)
-    for form, encode in (
-        (central_form(contract), row_bins),
-        (local_form(contract, "k-ary"), _local),
-    ):
-        codes = random_codes(form, 2000)
-        values = form.table(codes, contract, np.random.default_rng(1))
-        assert values.schema.types == [
-            pa.int64(),
-            pa.float64(),
-            pa.date32(),
-            pa.timestamp("s"),
-            pa.string(),
-        ]
+    for form, codes, values in forms(customers(label, columns=COLUMNS), 2000):
+        kinds = [pa.int64(), pa.float64(), pa.date32(), pa.timestamp("s"), pa.string()]
+        assert values.schema.types == kinds
         assert all(column.null_count for column in values.columns)
-        assert np.array_equal(encode(typed(values, contract), contract), codes)
         frame = values.to_pandas()
         for place, meaning in enumerate((*form.features, *([form.label] if form.label else []))):
-            for column in (
-                values.column(meaning.column),
-                pa.chunked_array([pa.array(frame[meaning.column], from_pandas=True)]),
-            ):
+            name = meaning.column
+            of_frame = pa.chunked_array([pa.array(frame[name], from_pandas=True)])
+            for column in (values.column(name), of_frame):
                 assert np.array_equal(meaning.codes(column), codes[:, place])
