@@ -562,10 +562,7 @@ class _Session:
         most tests do not mind.
         """
         # it takes functions of this module
-        from tests.ledger.postgres import (
-            is_wanted,
-            running_postgres,
-        )
+        from tests.ledger.postgres import is_wanted, running_postgres
 
         return str(self._enter(running_postgres(durable=False)).url()) if is_wanted() else ""
 

@@ -35,16 +35,10 @@ def asked(cli: Cli, line: str) -> tuple[int, list[str], list[str]]:
 def test_an_answer_and_its_cost_then_the_same_for_nothing(place: Place, cli: Cli) -> None:
     code, (answer,), (told,) = asked(cli, WHO)
     assert code == 0 and answer in ("Wanted", "Unwanted")
-    assert (
-        told.startswith("query 1 of 2: (")
-        and told.endswith("-DP, charged now")
-        and "all 2 together (1.9" in told
-    )
-    assert asked(cli, WHO) == (
-        0,
-        [answer],
-        ["query 1 of 2: answered before, nothing charged"],
-    )
+    assert told.startswith("query 1 of 2: (")
+    assert told.endswith("-DP, charged now")
+    assert "all 2 together (1.9" in told
+    assert asked(cli, WHO) == (0, [answer], ["query 1 of 2: answered before, nothing charged"])
 
 
 def test_a_file_is_answered_until_the_queries_are_used_up(
@@ -68,10 +62,7 @@ def test_a_file_is_answered_until_the_queries_are_used_up(
         ("", "a query, or --queries FILE"),
         ("'  '", "expected at least one query that is not empty"),
         ("q --queries nowhere.txt", "a query, or --queries FILE"),
-        (
-            "--queries nowhere.txt",
-            "queries=nowhere.txt: expected a text file that can be read",
-        ),
+        ("--queries nowhere.txt", "queries=nowhere.txt: expected a text file that can be read"),
         ("q --epsilon much", "epsilon=much"),
         ("q --epsilon inf", "letters: epsilon=inf"),
         ("q --epsilon 6", "of cap 5"),

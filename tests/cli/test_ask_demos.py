@@ -118,7 +118,8 @@ def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(
         parse_contract(shop(private=True), "shop.yaml"),
         drawn(read_demonstrations(many), 3, 4),
     )
-    assert len(set(shown)) == 4 and all(
+    assert len(set(shown)) == 4
+    assert all(
         len(set(some)) <= 3 and set(some) <= set(read_demonstrations(many).texts) for some in shown
     )
     queries = central_queries(
@@ -200,17 +201,10 @@ def test_where_nothing_is_predicted_nothing_can_be_asked(place: Place, cli: Cli)
 def test_a_prompt_that_was_declined_has_no_answer() -> None:
     assert answers_of(
         np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]), Target("binary", ("No", "Yes"))
-    ) == [
-        {"answer": None, "yes": 0.5},
-        {"answer": "Yes", "yes": 0.8},
-        {"answer": "No", "yes": 0.1},
-    ]
+    ) == [{"answer": None, "yes": 0.5}, {"answer": "Yes", "yes": 0.8}, {"answer": "No", "yes": 0.1}]
     assert answers_of(
         np.log([[0.4, 0.4, 0.2], [0.2, 0.1, 0.7]]), Target("classes", ("a", "b", "c"))
-    ) == [
-        {"answer": None, "share": 0.4},
-        {"answer": "c", "share": 0.7},
-    ]
+    ) == [{"answer": None, "share": 0.4}, {"answer": "c", "share": 0.7}]
 
 
 def test_a_file_that_is_none_of_ours_is_refused(place: Place, cli: Cli) -> None:

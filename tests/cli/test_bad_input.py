@@ -12,15 +12,7 @@ import pytest
 
 from dpicl.runs.plan import make_plan
 from tests.cli.conftest import Cli
-from tests.harness import (
-    SMALL_OPTIONS,
-    Place,
-    content,
-    install,
-    new_place,
-    shop,
-    shop_rows,
-)
+from tests.harness import SMALL_OPTIONS, Place, content, install, new_place, shop, shop_rows
 
 SMALL = " ".join(SMALL_OPTIONS)
 
@@ -72,10 +64,7 @@ OPTIONS = {
         ),
     ),
     "a path as a data set": ("demo --datasets ../x", "datasets"),
-    "an unknown data set": (
-        "demo --datasets nope",
-        "dataset='nope': expected one of adult",
-    ),
+    "an unknown data set": ("demo --datasets nope", "dataset='nope': expected one of adult"),
     "an unknown model": ("demo --model gpt", "model 'gpt' is unknown"),
     "a path as a run id": ("demo --run-id ../x", "run id '../x'"),
     "an absolute path as a run id": ("demo --run-id /etc/x", "run id '/etc/x'"),
@@ -87,22 +76,13 @@ OPTIONS = {
     "an option without a value": ("demo --epsilons", "--epsilons"),
     "an unknown run": ("--resume nope", "run nope: no such run"),
     "a path as a run to resume": ("--resume ../../etc", "run id '../../etc'"),
-    "resuming with a pipeline": (
-        "demo --resume x",
-        "expected no pipeline and no other option",
-    ),
+    "resuming with a pipeline": ("demo --resume x", "expected no pipeline and no other option"),
     "resuming with options": (
         "--resume x --epsilons 1",
         "expected no pipeline and no other option",
     ),
-    "resuming with a run id": (
-        "--resume x --run-id y",
-        "expected no pipeline and no other option",
-    ),
-    "no noise on private rows": (
-        "demo --datasets till --epsilons inf",
-        "benchmark: true",
-    ),
+    "resuming with a run id": ("--resume x --run-id y", "expected no pipeline and no other option"),
+    "no noise on private rows": ("demo --datasets till --epsilons inf", "benchmark: true"),
 }
 
 
@@ -121,10 +101,7 @@ COMMANDS = {
     "checking what is not there": ("contract check nope.yaml", "nope.yaml: cannot be read"),
     "checking a folder": ("contract check .", "cannot be read"),
     "fetching an unknown data set": ("data fetch nope", "dataset='nope'"),
-    "fetching what no repository has": (
-        "data fetch shop",
-        "shop: no public repository is named",
-    ),
+    "fetching what no repository has": ("data fetch shop", "shop: no public repository is named"),
     "an unknown account": ("budget nope", "account 'nope'"),
     "an unknown audit": ("audit nope", "audit='nope': expected one of"),
     "no audit": ("audit", "--all"),
@@ -187,11 +164,9 @@ def test_rows_that_are_not_at_hand_are_refused_before_anything_starts(
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", data)
     sentence = refused(place, cli, "run demo --datasets blood")
-    assert (
-        "blood: no rows at hand" in sentence
-        and "dpicl data fetch blood" in sentence
-        and "DPICL_DATA" in sentence
-    )
+    assert "blood: no rows at hand" in sentence
+    assert "dpicl data fetch blood" in sentence
+    assert "DPICL_DATA" in sentence
 
 
 def test_a_state_folder_that_is_a_file_is_refused(

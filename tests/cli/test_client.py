@@ -222,7 +222,8 @@ def test_the_smaller_cap_holds_and_the_built_in_one_where_the_holder_names_none(
     assert told in refusal(alone(collector(tmp_path, "shop", contract_cap), line))
     assert memory.read_bytes() == b""
     other = collector(tmp_path, "careless")
-    assert alone(other, "--epsilon 0.5 --cap 8").returncode == 0, "while that one asked"
+    # while that one asked
+    assert alone(other, "--epsilon 0.5 --cap 8").returncode == 0
 
 
 def test_a_second_contract_of_the_collector_s_own_gets_nothing_once_the_cap_is_spent(
@@ -240,7 +241,8 @@ def test_a_second_contract_of_the_collector_s_own_gets_nothing_once_the_cap_is_s
 def test_only_the_holder_s_own_command_raises_the_cap(contract: Path, memory: Path) -> None:
     second, cap = collector(contract.parent, "survey2"), f"cap {memory}"
     assert "memory.jsonl: is not there" in refusal(data_holder(cap, "", contract.parent))
-    assert not memory.exists(), "a mistyped wallet is not made"
+    # a mistyped wallet is not made
+    assert not memory.exists()
     assert alone(contract, "--epsilon 2 --cap 2").returncode == 0
     before = memory.read_bytes()
     for value in ("2", "nan", "1", "inf", "-1", "0"):

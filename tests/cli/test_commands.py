@@ -10,16 +10,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from dpicl.cli.terminal import console
 from tests.cli.conftest import Cli
-from tests.harness import (
-    REAL_DATA,
-    SMALL_OPTIONS,
-    Place,
-    World,
-    edited,
-    install,
-    shop,
-    talk,
-)
+from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, edited, install, shop, talk
 
 CONTRACTS = (
     "adult",
@@ -87,14 +78,11 @@ def test_list_says_what_pipelines_are_for_in_a_terminal_of_100_columns(
             rows = groups.setdefault(line.strip(), [])
         elif line[3] != " ":
             rows.append(line.split()[0])
-    assert [*groups] == ["to try", "to protect", "to reproduce", "others"] and groups["others"] == [
-        "private"
-    ]
-    assert (
-        {"demo", "few-shot-demo"} <= {*groups["to try"]}
-        and "private-table" in groups["to protect"]
-        and "table-2" in groups["to reproduce"]
-    )
+    assert [*groups] == ["to try", "to protect", "to reproduce", "others"]
+    assert groups["others"] == ["private"]
+    assert {"demo", "few-shot-demo"} <= {*groups["to try"]}
+    assert "private-table" in groups["to protect"]
+    assert "table-2" in groups["to reproduce"]
 
 
 @pytest.mark.quick("breast_cancer", "adult")
@@ -104,12 +92,10 @@ def test_check_and_show_know_every_contract(place: Place, cli: Cli, name: str) -
         f"{name}.yaml: ok: "
     )
     shown = cli(f"contract show {name}")
-    assert (
-        shown.startswith(f"{name}: ")
-        and "question" in shown
-        and "groups" in shown
-        and "benchmark" in shown
-    )
+    assert shown.startswith(f"{name}: ")
+    assert "question" in shown
+    assert "groups" in shown
+    assert "benchmark" in shown
 
 
 def test_data_list_tells_what_is_at_hand(
@@ -149,9 +135,8 @@ def test_data_list_says_remote_of_what_it_did_not_ask_for(
         lines = [line.split() for line in cli("data list").splitlines()]
         return {line[0]: line[2] for line in lines if line and line[0] in places}
 
-    assert at_hand() == {"stored": "remote", "shelved": "remote", "asked": "no"}, (
-        "nobody has said where the database is"
-    )
+    # nobody has said where the database is
+    assert at_hand() == {"stored": "remote", "shelved": "remote", "asked": "no"}
     monkeypatch.setenv("SHOP_DB", "postgresql://me@127.0.0.1:1/base")
     assert at_hand()["asked"] == "remote"
 

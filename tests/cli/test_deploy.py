@@ -118,10 +118,8 @@ def test_a_worker_of_a_pool_runs_what_was_deployed_from_another_folder(
     elsewhere.mkdir()
     prefect(world, elsewhere, "work-pool", "create", "hospital", "--type", "process")
     told = deploy(world, elsewhere / "own.yaml")
-    assert (
-        f"{elsewhere / 'own.yaml'}: 1 deployments;" in told
-        and f"--prefect-file {elsewhere / 'own.yaml'}" in told
-    )
+    assert f"{elsewhere / 'own.yaml'}: 1 deployments;" in told
+    assert f"--prefect-file {elsewhere / 'own.yaml'}" in told
     prefect(world, elsewhere, "--no-prompt", "deploy", "--all", "--prefect-file", "own.yaml")
     (deployed,) = world.ask("deployments/filter", {"deployments": {"name": {"any_": ["pooled"]}}})
     assert not deployed["pull_steps"] and deployed["work_pool_name"] == "hospital"
@@ -167,10 +165,7 @@ def test_a_pool_of_the_command_line_is_for_pipelines_that_name_none(
     ]
     declare(world, other=PIPELINE)
     told = world.dpicl(
-        f"deploy --out {tmp_path / 'none.yaml'}",
-        DPICL_PIPELINES=str(world.root / "pool.yaml"),
+        f"deploy --out {tmp_path / 'none.yaml'}", DPICL_PIPELINES=str(world.root / "pool.yaml")
     )
-    assert (
-        complaint(told).startswith("no schedule names a work pool; expected --pool")
-        and not (tmp_path / "none.yaml").exists()
-    )
+    assert complaint(told).startswith("no schedule names a work pool; expected --pool")
+    assert not (tmp_path / "none.yaml").exists()

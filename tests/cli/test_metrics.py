@@ -129,9 +129,8 @@ def test_stages_are_summed_by_method_and_those_of_data_sets_without(
     assert value(found, "stage_seconds_sum", stage="score", method="gdp_tabicl") == pytest.approx(
         sum(times)
     )
-    assert value(found, "stage_seconds_count", stage="validate", method="") is None, (
-        "it follows the number of private rows"
-    )
+    # it follows the number of private rows
+    assert value(found, "stage_seconds_count", stage="validate", method="") is None
 
 
 def test_an_account_tells_cap_spent_left_and_releases(watched: Place, cli: Cli) -> None:
@@ -141,9 +140,10 @@ def test_an_account_tells_cap_spent_left_and_releases(watched: Place, cli: Cli) 
     )
     with open_ledger(Settings.from_environment()) as ledger:
         total, releases = ledger.spent("canaries").epsilon, ledger.entries("canaries")
-    assert (
-        spent == pytest.approx(total) and 0 < total <= 2.5 and cap == 1000 and left == cap - spent
-    )
+    assert spent == pytest.approx(total)
+    assert 0 < total <= 2.5
+    assert cap == 1000
+    assert left == cap - spent
     assert value(found, "releases", account="canaries", state="published") == len(releases) == 2
     assert value(found, "releases", account="canaries", state="reserved") == 0
     assert (
@@ -162,10 +162,8 @@ def test_a_ledger_without_a_record_is_intact(place: Place, cli: Cli) -> None:
 def test_of_an_edited_ledger_nothing_is_told_but_that(watched: Place, cli: Cli) -> None:
     edit(watched.home)
     found = samples(cli("metrics"))
-    assert (
-        value(found, "ledger_intact") == 0
-        and value(found, "epsilon_spent", account="canaries") is None
-    )
+    assert value(found, "ledger_intact") == 0
+    assert value(found, "epsilon_spent", account="canaries") is None
     assert value(found, "runs", pipeline="private", state="finished") == 1
 
 
@@ -177,10 +175,10 @@ def test_a_ledger_that_is_gone_is_not_intact_and_one_that_never_was_is_not_told(
     assert value(samples(cli("metrics")), "ledger_intact") == 0
     shutil.rmtree(watched.home)
     found = samples(cli("metrics"))
-    assert value(found, "ledger_intact") is None and (
-        "dpicl_build_info" in {name for name, _ in found}
-    )
-    assert not watched.home.exists(), "asking made a ledger"
+    assert value(found, "ledger_intact") is None
+    assert "dpicl_build_info" in {name for name, _ in found}
+    # asking made a ledger
+    assert not watched.home.exists()
 
 
 BROKEN = {
@@ -207,10 +205,8 @@ def test_a_broken_folder_is_counted_and_stops_nothing(watched: Place, cli: Cli, 
         path.write_bytes(content)
     found = samples(cli("metrics"))
     assert value(found, "unreadable", what="run folder") == 1
-    assert (
-        value(found, "runs", pipeline="private", state="unfinished") == 1
-        and value(found, "ledger_intact") == 1
-    )
+    assert value(found, "runs", pipeline="private", state="unfinished") == 1
+    assert value(found, "ledger_intact") == 1
 
 
 def test_scores_that_were_torn_count_as_a_broken_folder(watched: Place, cli: Cli) -> None:
@@ -271,10 +267,8 @@ def test_schedules_are_told_and_pipelines_that_cannot_be_read_are_counted(
     )
     (watched.root / "pipelines.yaml").write_text("pipelines: [")
     found = samples(cli("metrics"))
-    assert (
-        value(found, "unreadable", what="pipelines.yaml") == 1
-        and value(found, "ledger_intact") == 1
-    )
+    assert value(found, "unreadable", what="pipelines.yaml") == 1
+    assert value(found, "ledger_intact") == 1
 
 
 @pytest.mark.exhaustive
@@ -284,18 +278,14 @@ def test_a_served_endpoint_tells_what_has_changed_since(watched: Place) -> None:
     try:
         until(lambda: answers(url) or process.poll() is not None, 120, "the endpoint")
         before = scraped(url)
-        assert (
-            value(before, "ledger_intact") == 1
-            and value(before, "runs", pipeline="private", state="finished") == 1
-        )
+        assert value(before, "ledger_intact") == 1
+        assert value(before, "runs", pipeline="private", state="finished") == 1
         (watched.run("done") / "report.html").unlink()
         (watched.run("killed") / "plan.json").write_text("{")
         edit(watched.home)
         after = scraped(url)
-        assert (
-            value(after, "ledger_intact") == 0
-            and value(after, "runs", pipeline="private", state="finished") == 0
-        )
+        assert value(after, "ledger_intact") == 0
+        assert value(after, "runs", pipeline="private", state="finished") == 0
         assert value(after, "unreadable", what="run folder") == 1
         refused = watched.dpicl(f"metrics --port {port}")
         assert "cannot be served at 127.0.0.1" in complaint(refused)
@@ -320,7 +310,8 @@ def test_an_address_that_is_nobody_s_is_one_sentence(watched: Place, cli: Cli) -
 def test_no_metric_holds_a_private_value_and_all_labels_are_names(watched: Place, cli: Cli) -> None:
     text = cli("metrics")
     assert not hits({"metrics": text.encode()}, CANARIES)
-    assert hits({"metrics": text.encode()}, ["canaries"]), "the search is blind"
+    # the search is blind
+    assert hits({"metrics": text.encode()}, ["canaries"])
     named = {label for _, labels in samples(text) for label in labels}
     known = {
         "account",

@@ -140,23 +140,17 @@ def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(
             f"whatever it is asked"
         ),
     ]
-    assert (
-        count >= 10
-        and story(loaded)[0].startswith("What GDP-TabICL releases of shop ")
-        and story(loaded)[1:3] == sentences
-    )
-    assert (
-        "One answer to everything." in report.split("\n## ")[0]
-        and sentences[0] in report.split("\n## ")[0]
-    )
+    assert count >= 10
+    assert story(loaded)[0].startswith("What GDP-TabICL releases of shop ")
+    assert story(loaded)[1:3] == sentences
+    assert "One answer to everything." in report.split("\n## ")[0]
+    assert sentences[0] in report.split("\n## ")[0]
     assert sentences[0] in str(overview(loaded, "").opening[0])
     told = [line for line in story(loaded) if " is asked by " in line]
-    assert (
-        len(told) == 1
-        and told[0].startswith("says-yes is asked by ")
-        and "of 24 public questions" in told[0]
-        and f"{told[0]}." in report
-    )
+    assert len(told) == 1
+    assert told[0].startswith("says-yes is asked by ")
+    assert "of 24 public questions" in told[0]
+    assert f"{told[0]}." in report
     predicted = read_table(next((run / "units").glob("*/predictions.parquet"))).to_pandas()
     masses = (
         np.exp(predicted[["log p: No", "log p: Yes"]])
@@ -172,10 +166,8 @@ def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(
 def test_a_model_whose_scores_are_no_probabilities_shows_none(place: Place) -> None:
     install(place, shop(), shop_rows(120))
     run = run_here("fake", "private", **GRID, model="fake")
-    assert (
-        "Probability on the labels" not in (run / "report.md").read_text()
-        and not (run / "asked.json").exists()
-    )
+    assert "Probability on the labels" not in (run / "report.md").read_text()
+    assert not (run / "asked.json").exists()
 
 
 def test_ask_says_how_it_asks_and_that_it_is_answered_alike(
@@ -197,9 +189,8 @@ def test_ask_says_how_it_asks_and_that_it_is_answered_alike(
     scores = scorer.score(
         [prompt(read_demonstrations(out).texts, query) for query in queries], CONTINUATIONS
     )
-    assert mass and float(mass[1]) == pytest.approx(
-        float(np.exp(scores).sum(axis=1).mean()), abs=0.006
-    )
+    assert mass
+    assert float(mass[1]) == pytest.approx(float(np.exp(scores).sum(axis=1).mean()), abs=0.006)
     assert "warning: the model answers ‘Yes’ to 12 of 12 queries, whatever it is asked" in told
     checked = json.loads(place.dpicl(f"model check {yes} --json").stdout)
     close_scorers()

@@ -49,7 +49,8 @@ def test_a_line_is_printed_now_and_then_on_standard_error(cli: Cli) -> None:
     with_detail, seconds = zip(*((bool(one[1]), int(one[2])) for one in told if one), strict=True)
     assert all(told) and {*with_detail} == {False, True} and [*with_detail] == sorted(with_detail)
     assert [*seconds] == sorted(seconds) and seconds[0] > 0
-    assert len(shown) <= (time.monotonic() - began) / 0.7, "and not at every look"
+    # and not at every look
+    assert len(shown) <= (time.monotonic() - began) / 0.7
 
 
 def test_what_is_done_soon_says_nothing_and_neither_does_a_quiet_command(cli: Cli) -> None:

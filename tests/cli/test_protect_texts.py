@@ -16,14 +16,7 @@ from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.report.load import load_run
 from dpicl.report.opening import story
 from tests.cli.conftest import Cli
-from tests.harness import (
-    Place,
-    charged,
-    install_texts,
-    letters,
-    new_place,
-    run_here,
-)
+from tests.harness import Place, charged, install_texts, letters, new_place, run_here
 from tests.library.text_contracts import lines, records
 
 PROTECT = "protect notes --epsilon 4 --shots 2 --out"
@@ -73,16 +66,12 @@ def test_a_session_gives_a_release_of_texts(released: Place) -> None:
     release = dpicl.Session(released.home, contracts=released.root / "contracts").protect(
         "notes", epsilon=4, shots=2
     )
-    assert (
-        isinstance(release, dpicl.Release)
-        and release.method == "few_shot_generation"
-        and len(release.demonstrations()) == 2
-    )
-    assert (
-        release.certificate.product.name == "notes"
-        and release.statement
-        and "notes" in release._repr_html_()
-    )
+    assert isinstance(release, dpicl.Release)
+    assert release.method == "few_shot_generation"
+    assert len(release.demonstrations()) == 2
+    assert release.certificate.product.name == "notes"
+    assert release.statement
+    assert "notes" in release._repr_html_()
     assert release.table().columns.tolist() == ["label", "text"] and len(release.table()) == 2
     with pytest.raises(
         ParameterError,

@@ -140,15 +140,14 @@ def deployed(world: World, declared: dict[str, Any], serving: Serving) -> dict[s
 def test_every_pipeline_is_a_deployment_with_its_schedule(
     deployed: dict[str, dict[str, Any]], declared: dict[str, Any]
 ) -> None:
-    assert "of-a-pool" not in deployed, "it is left to the pool's workers"
+    # it is left to the pool's workers
+    assert "of-a-pool" not in deployed
     for name, pipeline in declared.items():
         found, wanted = deployed[name], pipeline.get("schedule") or {}
         changes = {"changes": wanted["parameters"]} if "parameters" in wanted else {}
-        assert (
-            found["parameters"] == {"pipeline": name, **changes}
-            and found["description"].startswith(pipeline["title"])
-            and not found["paused"]
-        )
+        assert found["parameters"] == {"pipeline": name, **changes}
+        assert found["description"].startswith(pipeline["title"])
+        assert not found["paused"]
         assert found["global_concurrency_limit"]["limit"] == wanted.get("concurrency_limit", 1)
         schedules = [
             (item["schedule"]["cron"], item["schedule"]["timezone"])
@@ -241,7 +240,8 @@ def test_a_run_that_is_due_is_done_although_it_is_killed(world: World, yearly: s
     killed = engines(world, folder)
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    assert killed and not (folder / "report.html").exists(), "killed too late to be a test"
+    # killed too late to be a test
+    assert killed and not (folder / "report.html").exists()
     until((folder / "report.html").exists, 240, "the run's second life", every=0.5)
     assert json.loads((folder / "manifest.json").read_text())["pipeline"] == "every-minute"
     assert len(list(folder.glob("units/*/results.json"))) == 2
@@ -283,10 +283,8 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
     }
     until(lambda: world.ask("events/filter", wanted)["events"], 30, "the event", every=0.5)
     (event, *_) = world.ask("events/filter", wanted)["events"]
-    assert (
-        event["resource"]["prefect.resource.id"] == "dpicl.account.till"
-        and event["payload"]["runs_left"] == 2
-    )
+    assert event["resource"]["prefect.resource.id"] == "dpicl.account.till"
+    assert event["payload"]["runs_left"] == 2
     quoted = world.dpicl(
         "run yearly --datasets till --dry-run",
         COLUMNS="200",

@@ -98,7 +98,8 @@ def test_another_working_directory_spends_from_the_same_account(user: User) -> N
     told = user.dpicl("there", "budget").stdout
     assert told.splitlines()[-1] == f"ledger: {user.home / 'ledger.db'}"
     here = user.folder("here")
-    assert (here / ".dpicl" / "runs").is_dir(), "runs stay with their folder"
+    # runs stay with their folder
+    assert (here / ".dpicl" / "runs").is_dir()
     check_modes(user, here)
 
 
@@ -142,9 +143,8 @@ def test_a_path_may_hold_any_letters(user: User) -> None:
     done = user.dpicl("here", "budget", DPICL_HOME=str(home))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"ledger: {home / 'ledger.db'}"
-    assert {path.name for path in home.parent.iterdir()} == {"home"} and not home.parent.with_name(
-        ODD.partition("?")[0]
-    ).exists()
+    assert {path.name for path in home.parent.iterdir()} == {"home"}
+    assert not home.parent.with_name(ODD.partition("?")[0]).exists()
     assert {path.name for path in home.glob("ledger.db*")} == {"ledger.db"}
 
 
@@ -246,9 +246,8 @@ def test_the_guard_of_the_testers_own_state_sees_what_a_test_writes(tmp_path: Pa
     settings = Settings(own, None, tmp_path, tmp_path, tmp_path / "runs")
     settings.private("shop")
     assert last_written(own) != before
-    assert str(default_home()) != os.environ["TESTERS_STATE_HOME"] and "dpicl-tests-" in str(
-        default_home()
-    )
+    assert str(default_home()) != os.environ["TESTERS_STATE_HOME"]
+    assert "dpicl-tests-" in str(default_home())
 
 
 @pytest.fixture(scope="session")

@@ -31,12 +31,10 @@ def test_check_and_show_know_every_contract(place: Place, cli: Cli, name: str) -
     checked = cli(f"contract check {place.root / 'contracts' / 'texts' / f'{name}.yaml'}")
     assert checked.startswith(f"{name}.yaml: ok: texts of at most ") and "queries" in checked
     shown = cli(f"contract show {name}")
-    assert shown.startswith(f"{name}: ") and all(
-        word in shown for word in ("benchmark", "ensembles", "delta", "prompt")
-    )
-    assert "0 labels" not in checked and ("labels" in checked) == (
-        name not in ("docvqa", "samsum", "sroie")
-    )
+    assert shown.startswith(f"{name}: ")
+    assert all(word in shown for word in ("benchmark", "ensembles", "delta", "prompt"))
+    assert "0 labels" not in checked
+    assert ("labels" in checked) == (name not in ("docvqa", "samsum", "sroie"))
 
 
 def test_data_list_tells_which_texts_are_at_hand(
@@ -44,9 +42,8 @@ def test_data_list_tells_which_texts_are_at_hand(
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
     lines = {line.split()[0]: line for line in cli("data list").splitlines() if line.split()}
-    assert " yes " in lines["docstrings"] and all(
-        " no " in lines[name] for name in TEXTS if name != "docstrings"
-    )
+    assert " yes " in lines["docstrings"]
+    assert all(" no " in lines[name] for name in TEXTS if name != "docstrings")
 
 
 def test_texts_whose_publication_is_not_stated_cannot_be_fetched(place: Place, cli: Cli) -> None:
@@ -109,15 +106,12 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
     ],
 )
 def test_what_a_run_on_texts_cannot_be_is_one_sentence(
-    place: Place,
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: str,
-    phrase: str,
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: str, phrase: str
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
     assert phrase in cli.refused(f"run {arguments}")
-    assert not (place.home / "runs").exists(), "nothing was begun"
+    # nothing was begun
+    assert not (place.home / "runs").exists()
 
 
 def _with(place: Place, **options: object) -> None:

@@ -50,10 +50,8 @@ def test_a_contract_is_called_so_wherever_one_is_named() -> None:
         for parameter in command.params
         if parameter.name == "contract"
     }
-    assert (
-        set(named.values()) == {"CONTRACT"}
-        and {"dpicl protect", "dpicl plan", "dpicl data fetch", "dpicl ask"} <= named.keys()
-    )
+    assert set(named.values()) == {"CONTRACT"}
+    assert {"dpicl protect", "dpicl plan", "dpicl data fetch", "dpicl ask"} <= named.keys()
 
 
 def test_first_sentences_are_whole_in_the_list_of_commands(cli: Cli) -> None:
@@ -83,10 +81,8 @@ def test_quiet_stands_before_a_command_or_after_it_and_ends_with_it(till: Place,
     assert cli(f"-q {release} --out {till.root / 'a.jsonl'}") == ""
     assert cli(f"{release} -q --out {till.root / 'b.jsonl'}") == ""
     assert (till.root / "a.jsonl").read_bytes() == (till.root / "b.jsonl").read_bytes() != b""
-    assert (
-        "till" in (quiet := cli("budget --quiet"))
-        and quiet == cli("budget").partition("4 records")[0]
-    )
+    assert "till" in (quiet := cli("budget --quiet"))
+    assert quiet == cli("budget").partition("4 records")[0]
     assert cli.ended("--quiet report nowhere")[1].startswith("dpicl: ")
 
 

@@ -106,7 +106,8 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
             )
             assert process.poll() is None, (place.root / "said").read_text()
             seen = _looked_at(process.pid)
-            assert process.poll() is None, "it ended too early to be looked at"
+            # it ended too early to be looked at
+            assert process.poll() is None
             assert process.wait(300) == 0, (place.root / "said").read_text()
         finally:
             end(process)
@@ -175,9 +176,8 @@ def test_every_port_is_open_to_this_machine_only(embedded: Embedded) -> None:
 @pytest.mark.exhaustive
 def test_there_is_one_cluster_with_the_workers_that_were_asked_for(embedded: Embedded) -> None:
     """The flow once started another beside the runtime's, with as many workers as cores."""
-    assert len(embedded.doors) == 9, (
-        "server, scheduler, its pages, two workers with two each, their two nannies"
-    )
+    # server, scheduler, its pages, two workers with two each, their two nannies
+    assert len(embedded.doors) == 9
 
 
 @pytest.mark.exhaustive

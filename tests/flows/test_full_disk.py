@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import (
-    complaint,
-    install,
-    new_place,
-    shop,
-    shop_rows,
-)
+from tests.harness import complaint, install, new_place, shop, shop_rows
 
 
 @contextmanager

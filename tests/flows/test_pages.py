@@ -62,9 +62,8 @@ def page(world: World, tmp_path: Path) -> Page:
     HTML.
     """
     if CHROMIUM is None:
-        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1", (
-            "no Chromium, though DPICL_REQUIRE_BROWSER=1"
-        )
+        # no Chromium, though DPICL_REQUIRE_BROWSER=1
+        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1"
         pytest.skip("no Chromium here; install one to see the pages")
 
     def open_page(path: str, *words: str) -> str:

@@ -63,13 +63,16 @@ def test_only_a_run_that_began_here_and_was_not_given_up_is_an_orphan(settings: 
     state = Crashed()
     state.timestamp = datetime.now(UTC) - timedelta(seconds=600)
     flow_run = FlowRun(id=uuid4(), flow_id=uuid4(), state=state)
-    assert not _is_orphan(flow_run, settings), "another installation's"
+    # another installation's
+    assert not _is_orphan(flow_run, settings)
     with held(flow_run.id, settings):
-        assert not _is_orphan(flow_run, settings), "somebody works on it"
+        # somebody works on it
+        assert not _is_orphan(flow_run, settings)
     assert _is_orphan(flow_run, settings)
     while _count(flow_run.id, settings) < TRIES:
         pass
-    assert not _is_orphan(flow_run, settings), "given up"
+    # given up
+    assert not _is_orphan(flow_run, settings)
 
 
 @pytest.mark.exhaustive
@@ -140,7 +143,7 @@ def plundered(tmp_path: Path) -> Place:
     place = new_place(tmp_path / "place")
     table = install(place, shop("till", private=True), shop_rows(80))
     told = place.dpicl(
-        f"protect {table} --method mst_tabicl --shots 2 --out {place.root / 'demos.jsonl'}",
+        f"protect {table} --method mst_tabicl --shots 2 --out {place.root / 'demos.jsonl'}"
     )
     assert told.returncode == 0, told.stderr
     with sqlite3.connect(place.home / "ledger.db") as ledger:

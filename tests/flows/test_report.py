@@ -84,9 +84,8 @@ def test_mean_and_deviation_are_those_of_the_seeds(tmp_path):
 
 def test_only_what_is_above_the_majority_by_more_than_noise_stands_out(tmp_path):
     html, _ = built(write_run(tmp_path))
-    assert html.count('<td class="above">') == 2, (
-        "0.900 of 100 queries in two tables; 0.770 is not far enough from 0.750"
-    )
+    # 0.900 of 100 queries in two tables; 0.770 is not far enough from 0.750
+    assert html.count('<td class="above">') == 2
 
 
 def test_baselines_of_another_way_carry_its_name_and_are_measured_on_the_whole_test_part(tmp_path):
@@ -152,7 +151,8 @@ def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is
             "GDP-TabICL on adult, better than always answering the majority label (0.750) by more "
             "than noise: in-context answers from ε = 5 on"
         )
-        assert first < plain.index("The differential privacy of one release"), "before all sections"
+        # before all sections
+        assert first < plain.index("The differential privacy of one release")
         assert (
             "; logistic regression on the rows, diffprivlib's noise from ε = 5 on (0.070 ± "
             in plain
@@ -185,10 +185,8 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
         "zero-shot 0.450",
         "in-context, k = 4",
     ]
-    assert (
-        "Below the line, using no private data does better" in html
-        and "or the model without demonstrations" in html
-    )
+    assert "Below the line, using no private data does better" in html
+    assert "or the model without demonstrations" in html
 
 
 @pytest.mark.parametrize(
@@ -229,12 +227,12 @@ def test_what_falls_back_at_a_larger_epsilon_is_not_better_from_there_on(tmp_pat
         math.inf: Gain(0.0, 0.1),
     }
     assert better_from(pd.DataFrame({"epsilon": list(gains), "gain": list(gains.values())})) == 10
+    # from none on
     assert math.isnan(
         better_from(pd.DataFrame({"epsilon": [1.0, 5.0], "gain": [Gain(0.3, 0.1), Gain(0.0, 0.1)]}))
-    ), "from none on"
-    assert math.isnan(
-        better_from(pd.DataFrame({"epsilon": [1.0], "gain": [Gain(0.3, math.nan)]}))
-    ), "no interval, no claim"
+    )
+    # no interval, no claim
+    assert math.isnan(better_from(pd.DataFrame({"epsilon": [1.0], "gain": [Gain(0.3, math.nan)]})))
 
 
 GUARANTEES = [
@@ -270,10 +268,10 @@ def test_without_results_the_guarantees_stand_beside_table_v_and_its_errata(tmp_
     assert "1 cell differs from the paper's Table V" in html
     assert html.count('<td class="differs">') == 1
     assert "| V | calhousing, epsilon = 5 | 4.416 | 3.416 |" in markdown
-    assert "bank" not in markdown[markdown.index("### Slips") :], (
-        "an erratum of a data set that is not in the run"
-    )
-    assert "| III |" not in markdown, "an erratum of a table that is not quoted"
+    # an erratum of a data set that is not in the run
+    assert "bank" not in markdown[markdown.index("### Slips") :]
+    # an erratum of a table that is not quoted
+    assert "| III |" not in markdown
 
 
 def test_a_doubled_cost_stands_in_the_column_that_was_asked_for_and_not_beside_table_v(tmp_path):
@@ -320,7 +318,8 @@ def test_hostile_names_and_texts_stay_text(tmp_path):
     )
     html, markdown = built(run)
     page = Page(html)
-    assert [tag for tag, _ in page.tags].count("script") == 1, "that of the page itself"
+    # that of the page itself
+    assert [tag for tag, _ in page.tags].count("script") == 1
     assert "alert(1)" in html and "alert(2)" in html
     assert not any(
         "evil.example" in str(value)
@@ -336,7 +335,8 @@ def test_hostile_names_and_texts_stay_text(tmp_path):
     widths = {
         line.count("|") for line in outside_code if line.startswith(("| in-context", "| | ε"))
     }
-    assert len(widths) == 1, "a pipe in a name must not add a column"
+    # a pipe in a name must not add a column
+    assert len(widths) == 1
 
 
 def test_only_cells_with_a_finite_epsilon_are_shown_as_examples(tmp_path):
@@ -435,11 +435,9 @@ def test_what_was_released_is_judged_side_by_side_where_there_is_more_than_one_t
     picture = ElementTree.parse(tmp_path / "fitted.svg").getroot()
     assert "majority" in "".join(picture.itertext())
     assert picture.tag.endswith("}svg") and "--series-1" in ElementTree.tostring(picture, "unicode")
-    assert (
-        heading in beside
-        and "rows of MST-TabICL" in beside
-        and "the rows, diffprivlib's noise" in beside
-    )
+    assert heading in beside
+    assert "rows of MST-TabICL" in beside
+    assert "the rows, diffprivlib's noise" in beside
 
 
 def test_what_baselines_reach_is_averaged_over_data_sets(tmp_path):

@@ -75,24 +75,22 @@ def test_a_number_leads_to_its_answers_wrong_ones_first(tmp_path):
         if tag == "a" and attributes["href"].startswith("#cell")
     ]
     ids = [attributes.get("id") for _, attributes in page.tags]
-    assert set(links) == {"cell-gdp_tabicl-adult-icl-1-1-0.1"} and ids.count(links[0]) == 1, (
-        "the other numbers have no answers to show"
-    )
+    # the other numbers have no answers to show
+    assert set(links) == {"cell-gdp_tabicl-adult-icl-1-1-0.1"}
+    assert ids.count(links[0]) == 1
     assert "in-context, ε = 1, k = 1, rate = 0.1 <small>seed 0: 3 of 5 right</small>" in html
     rows = [page.row(f"seed 0, query {number}") for number in SHOWN]
     assert rows[0] == ["seed 0, query 3", "Yes", "No | wrong", "−0.250", "−1.500"]
     assert [row[2] for row in rows] == ["No | wrong", "Yes | wrong", "Yes", "No"]
     first, section = html.partition('<section id="answers"')[::2]
-    assert (
-        section.count(f"RELEASED of {CELL}") == 1
-        and [section.count(f"QUERY {number - 1}") for number in SHOWN] == [1] * 4
-    )
-    assert (
-        first.count(f"RELEASED of {CELL}") == 1
-        and [first.count(f"QUERY {number}") for number in range(2)] == [1] * 2
-    ), "the first ones"
+    assert section.count(f"RELEASED of {CELL}") == 1
+    assert [section.count(f"QUERY {number - 1}") for number in SHOWN] == [1] * 4
+    # the first ones
+    assert first.count(f"RELEASED of {CELL}") == 1
+    assert [first.count(f"QUERY {number}") for number in range(2)] == [1] * 2
     assert "up to 4 queries each of 1 of 1 cells and seeds" in html and "## Answers" not in markdown
-    assert markdown.count("QUERY") == 2, "the first ones"
+    # the first ones
+    assert markdown.count("QUERY") == 2
 
 
 @pytest.mark.parametrize(
@@ -109,11 +107,9 @@ def test_a_cell_that_no_mechanism_protected_is_not_read(tmp_path, key):
     folder = write_run(tmp_path, contracts=CONTRACTS)
     write_unit(folder, answers={key: ANSWERS})
     html, _ = built(folder)
-    assert (
-        "QUERY" not in html
-        and "RELEASED" not in html
-        and load_cells(folder, load_run(folder)) == cells.Cells()
-    )
+    assert "QUERY" not in html
+    assert "RELEASED" not in html
+    assert load_cells(folder, load_run(folder)) == cells.Cells()
 
 
 @pytest.mark.parametrize(
@@ -162,9 +158,9 @@ def test_a_large_run_shows_first_seeds_and_says_how_many(tmp_path, monkeypatch):
         ("0", OTHER),
         ("2", CELL),
     ]
-    assert found.count == 6 and [len(one.answers) for one in found.shown] == [4, 4, 1], (
-        "the limit is shared by the cells of a seed"
-    )
+    # the limit is shared by the cells of a seed
+    assert found.count == 6
+    assert [len(one.answers) for one in found.shown] == [4, 4, 1]
     assert "each of 3 of 6 cells and seeds" in built(folder)[0]
 
 

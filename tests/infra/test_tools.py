@@ -42,7 +42,8 @@ def test_the_compose_file_fits_the_specification_s_schema(tmp_path: Path) -> Non
     assert status == 0, words
     (tmp_path / "wrong.yaml").write_text(COMPOSE.read_text().replace("stop_signal:", "stop_sign:"))
     status, words = said(*check, tmp_path / "wrong.yaml")
-    assert status == 1 and "'stop_sign' was unexpected" in words, "a wrong word would be noticed"
+    # a wrong word would be noticed
+    assert status == 1 and "'stop_sign' was unexpected" in words
 
 
 def docker_compose() -> Sequence[str]:
@@ -184,7 +185,8 @@ def test_resources_of_the_dask_operator_fit_its_definitions(file: str) -> None:
     assert [error.message for error in validator.iter_errors(item)] == []
     broken = deepcopy(item)
     broken["spec"]["worker"]["spec"]["containers"][0]["imagine"] = "x"
-    assert list(validator.iter_errors(broken)), "a wrong word would be noticed"
+    # a wrong word would be noticed
+    assert list(validator.iter_errors(broken))
 
 
 # scripts
@@ -204,6 +206,6 @@ def test_scripts_can_be_read_by_their_shells_and_shellcheck_finds_nothing(
     assert said("shellcheck", "--norc", script) == (0, "")
     (tmp_path / "wrong").write_text(script.read_text() + "\nrm -rf $never_set/*\n")
     status, words = said("shellcheck", "--norc", tmp_path / "wrong")
-    assert status == 1 and "never_set is referenced but not assigned" in words, (
-        "a wrong line would be noticed"
-    )
+    # a wrong line would be noticed
+    assert status == 1
+    assert "never_set is referenced but not assigned" in words

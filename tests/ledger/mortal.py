@@ -71,7 +71,8 @@ def die_making(place: Place, last: int) -> int:
     """Open a ledger where there is none, and be killed in a step of that; gives the exit code."""
     process = _started(_open, place, last)
     process.join(60)
-    assert process.exitcode is not None, "the ledger hangs"
+    # the ledger hangs
+    assert process.exitcode is not None
     return process.exitcode
 
 
@@ -79,7 +80,8 @@ def die_in_step(place: Place, name: str, last: int, marks: Path) -> tuple[int, l
     """Work on one release up to a step; gives the exit code and what the process had been told."""
     process = _started(_work, place, name, last, marks)
     process.join(60)
-    assert process.exitcode is not None, "the ledger hangs"
+    # the ledger hangs
+    assert process.exitcode is not None
     return process.exitcode, marks.read_text().split()
 
 

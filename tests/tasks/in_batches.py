@@ -72,5 +72,6 @@ def attempt(
     )
     process.start()
     process.join(120)
-    assert process.exitcode is not None, "the stages hang"
+    # the stages hang
+    assert process.exitcode is not None
     return process.exitcode

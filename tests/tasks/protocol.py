@@ -67,5 +67,6 @@ def start(*arguments: Any) -> Any:
 def join(process: Any) -> int:
     """Its exit code."""
     process.join(90)
-    assert process.exitcode is not None, "the stages hang"
+    # the stages hang
+    assert process.exitcode is not None
     return int(process.exitcode)

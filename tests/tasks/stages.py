@@ -77,5 +77,6 @@ def in_process(*arguments: Any) -> int:
     process = context.Process(target=work, args=arguments)
     process.start()
     process.join(60)
-    assert process.exitcode is not None, "the stages hang"
+    # the stages hang
+    assert process.exitcode is not None
     return process.exitcode

@@ -116,9 +116,8 @@ def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_publishe
         )
         assert ledger.published(release("a").release_id) == sha256("a")
         assert not ledger.reserve(release("a")).is_new and not ledger.reserve(release("c")).is_new
-        assert not ledger.take_up(release("e", writer="x"), differing=["writer"]), (
-            "c counts as begun"
-        )
+        # c counts as begun
+        assert not ledger.take_up(release("e", writer="x"), differing=["writer"])
         assert ledger.ensure_account(Account("copy", "row", ADD, 50.0), [AT]).name == "shop"
         draw(ledger, settings, "e")
         with pytest.raises(BudgetError, match="spent 4 of cap 4"):
@@ -272,9 +271,8 @@ def test_an_account_that_receipts_do_not_prove_is_exhausted(settings: Settings, 
     assert "shop" in exhausted
     with open_ledger(settings) as ledger:
         account = ledger.ensure_account(SHOP, [AT] if harm != "none of any" else [])
-        assert (account.name, account.epsilon_cap) == ("shop", 0.0), (
-            "no contract gives it a cap again"
-        )
+        # no contract gives it a cap again
+        assert (account.name, account.epsilon_cap) == ("shop", 0.0)
         with pytest.raises(BudgetError):
             ledger.reserve(release("new", cost(0.001)))
         ledger.set_cap("shop", 9.0)  # a person's decision
@@ -346,10 +344,8 @@ def test_what_was_taken_up_does_not_come_back_as_two(settings: Settings) -> None
     lose(settings)
     assert adopt(settings) == (2, [])
     with open_ledger(settings) as ledger:
-        assert (
-            ledger.find(release("old").release_id) is None
-            and ledger.find(release("new").release_id) is not None
-        )
+        assert ledger.find(release("old").release_id) is None
+        assert ledger.find(release("new").release_id) is not None
         assert ledger.spent("shop").epsilon == 2
 
 
@@ -366,9 +362,8 @@ def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(
         open_ledger(settings).__enter__()
     assert adopt(settings) == (4, [])
     with open_ledger(settings) as ledger:
-        assert (
-            ledger.verify() == ledger.adopted_record()["sequence"] and adopted_of(settings).exists()
-        )
+        assert ledger.verify() == ledger.adopted_record()["sequence"]
+        assert adopted_of(settings).exists()
         write_adopted(ledger, settings)
 
 
@@ -416,8 +411,6 @@ def test_a_receipt_stands_before_anything_is_drawn_and_says_what_was_spent(
             4,
             [AT],
         )
-        assert (
-            json.loads(said["spent"])["count"] == 1
-            and newest(settings).read().sequence == record["sequence"]
-        )
+        assert json.loads(said["spent"])["count"] == 1
+        assert newest(settings).read().sequence == record["sequence"]
         assert receipt_of(settings, "shop", release("a").release_id).stat().st_mode & 0o777 == 0o600

@@ -95,7 +95,8 @@ def test_a_plan_states_what_public_questions_decide_and_why(
     told = read_json(run / ASKED)[api]
     assert read_plan(run).model.api == told["api"] == api and told["questions"] == 24
     other = {"chat": "completions", "completions": "chat"}[api]
-    assert told[api] > told[other] + 0.5, "the lesson was learned in this form alone"
+    # the lesson was learned in this form alone
+    assert told[api] > told[other] + 0.5
 
 
 def test_a_run_that_has_begun_is_asked_as_it_began_whatever_is_decided_later(
@@ -111,9 +112,8 @@ def test_a_run_that_has_begun_is_asked_as_it_began_whatever_is_decided_later(
         == make_plan("private", changes, "first", resume=True)
     )
     assert (run / PLAN).read_bytes() == before and read_plan(run).model.api == "chat"
-    assert read_plan(make_plan("private", changes, "second")).model.api == "completions", (
-        "a run of its own goes by the note of its day"
-    )
+    # a run of its own goes by the note of its day
+    assert read_plan(make_plan("private", changes, "second")).model.api == "completions"
 
 
 def test_a_decision_is_measured_once_for_a_template_and_again_for_another(
@@ -152,16 +152,15 @@ def test_the_papers_pipelines_complete_and_their_plans_are_as_before(
         if one["group"] == "reproduce" and one.get("kind") != "amplification"
     ]
     assert len(papers) > 10 and all(shipped[name].get("api") == "completions" for name in papers)
+    # it says what was decided of its model
     assert [name for name, one in shipped.items() if "api" in one and name not in papers] == [
         "demo"
-    ], "it says what was decided of its model"
+    ]
     run = make_plan("table-3", {**GRID, "model": str(folders["chat"])}, "paper")
     stored = json.loads((run / PLAN).read_text())
-    assert (
-        stored["model"]["api"] == "auto"
-        and "api" not in stored["pipeline"]
-        and not (run / ASKED).exists()
-    )
+    assert stored["model"]["api"] == "auto"
+    assert "api" not in stored["pipeline"]
+    assert not (run / ASKED).exists()
     assert not notes(Settings.current())
 
 
@@ -206,10 +205,10 @@ def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(
 
     answer, charged, _ = ask(f"{folders['chat']}?api=completions")
     assert charged
-    assert ask(str(folders["chat"])) == (answer, False, "completions"), (
-        "public questions, which say chat, come too late"
-    )
-    assert not notes(settings), "and are not asked"
+    # public questions, which say chat, come too late
+    assert ask(str(folders["chat"])) == (answer, False, "completions")
+    # and are not asked
+    assert not notes(settings)
     grid = {
         "datasets": ["letters"],
         "epsilons": [1.0],

@@ -35,10 +35,7 @@ BAD = {
     ),
     "text in place of a number": (with_value("spent", SECRET), "'spent'"),
     "an unknown category": (with_value("colour", SECRET), "'colour'"),
-    "NaN": (
-        with_value("spent", "nan"),
-        "is not a finite number",
-    ),
+    "NaN": (with_value("spent", "nan"), "is not a finite number"),
     "UTF-16": (GOOD.encode("utf-16"), "UTF-8"),
     "an open quote": (f'{GOOD}1,"2,red,no,no\n'.encode(), "closed quotes"),
 }

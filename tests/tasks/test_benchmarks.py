@@ -78,11 +78,9 @@ def test_a_table_is_protected_as_a_benchmark_only_while_it_is_the_published_one(
     place: Place, capsys: Capture
 ) -> None:
     assert complaint(_protect(place, capsys)) == f"shop: {REFUSED} shop`"
-    assert (
-        not charged()
-        and not list((place.home / "released").glob("*/*"))
-        and not (place.root / "demos.jsonl").exists()
-    )
+    assert not charged()
+    assert not list((place.home / "released").glob("*/*"))
+    assert not (place.root / "demos.jsonl").exists()
     assert "60 rows" in said(capsys, "data", "publish", "shop", "--yes")
     assert _protect(place, capsys)[0] == 0
     before = charged()
@@ -236,14 +234,13 @@ def test_the_file_of_digests_is_what_the_module_writes(place: Place) -> None:
 
 def test_rows_come_with_a_package_only_where_nothing_else_is_read() -> None:
     bundled = load_contract(ROOT / "data_contracts" / "breast_cancer.yaml")
-    assert (
-        isinstance(bundled, Contract)
-        and _comes_with_a_package(bundled)
-        and known_when_read([bundled]) == []
-    )
+    assert isinstance(bundled, Contract)
+    assert _comes_with_a_package(bundled)
+    assert known_when_read([bundled]) == []
     for file in ("own.csv", "own.parquet", "s3://bucket/own.parquet"):
         mixed = bundled.model_copy(
             update={"source": bundled.source.model_copy(update={"file": file})}
         )
-        assert not _comes_with_a_package(mixed), "its rows may be those of the file"
+        # its rows may be those of the file
+        assert not _comes_with_a_package(mixed)
         assert known_when_read([mixed]) == ["breast_cancer"]

@@ -83,11 +83,9 @@ def _numbers(run: Path, model: str = "") -> dict[tuple[str, ...], str]:
 
 def test_a_model_beside_answers_as_if_it_were_alone_and_changes_nothing_else(both: Path) -> None:
     alone, other = _done("alone"), _done("other", model="tiny", baselines=False)
-    assert (
-        _numbers(both) == _numbers(alone)
-        and _numbers(both, "tiny") == _numbers(other)
-        and len(_numbers(both, "tiny")) == 4
-    )
+    assert _numbers(both) == _numbers(alone)
+    assert _numbers(both, "tiny") == _numbers(other)
+    assert len(_numbers(both, "tiny")) == 4
     assert [row for row in rows(both / "results.csv") if "@" not in row["system"]] == rows(
         alone / "results.csv"
     )
@@ -124,10 +122,9 @@ def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_
         for text in ("│ without private", "the truth is", "charged: ")
     ]
     assert order == sorted(order)
+    assert "in-context, tiny, k = 2" in page
     assert (
-        "in-context, tiny, k = 2" in page
-        and "Rows that name tiny are answers to the same prompts, the others are those of fake."
-        in page
+        "Rows that name tiny are answers to the same prompts, the others are those of fake." in page
     )
 
 
@@ -151,12 +148,10 @@ def test_what_two_methods_ask_alike_without_demonstrations_is_asked_once(here: P
         for file in (second / "scored").glob("*.npz")
         for key, table in read_arrays(file).items()
     }
-    assert all((stored[key] == planted[key]).all() for key in planted), (
-        "taken over from the other unit"
-    )
-    assert not any((table == -7.0).any() for key, table in stored.items() if key not in planted), (
-        "and nothing else is"
-    )
+    # taken over from the other unit
+    assert all((stored[key] == planted[key]).all() for key in planted)
+    # and nothing else is
+    assert not any((table == -7.0).any() for key, table in stored.items() if key not in planted)
 
 
 @pytest.mark.parametrize(

@@ -98,19 +98,14 @@ def test_a_certificate_says_what_the_account_was_charged_before_and_after(
         assert certificate.implementation.parameters == entry.release.parameters
     one, two = first.accounting, second.accounting
     assert one.spent_before and one.spent_after and two.spent_before and two.spent_after and two.cap
-    assert (
-        one.spent_before.epsilon == 0
-        and one.spent_after == two.spent_before
-        and two.spent_after.epsilon == spent.epsilon
-    )
+    assert one.spent_before.epsilon == 0
+    assert one.spent_after == two.spent_before
+    assert two.spent_after.epsilon == spent.epsilon
     assert two.cap.epsilon == 5 and two.composition_rule == "pure sum"
-    assert (
-        first.privacy_loss.nominal_parameters
-        and first.privacy_loss.nominal_parameters.epsilon == 0.5
-    )
-    assert (first.privacy_loss.privacy_parameters.epsilon or 1) < 0.5, (
-        "amplified by the secret subsample"
-    )
+    assert first.privacy_loss.nominal_parameters
+    assert first.privacy_loss.nominal_parameters.epsilon == 0.5
+    # amplified by the secret subsample
+    assert (first.privacy_loss.privacy_parameters.epsilon or 1) < 0.5
     assert [step.name for step in first.accounting.transformations] == [
         "read",
         "drop",
@@ -118,10 +113,8 @@ def test_a_certificate_says_what_the_account_was_charged_before_and_after(
         "batch",
     ]
     assert second.privacy_loss.nominal_parameters is None and second.model.model_name == "Central"
-    assert (
-        "epsilon 1 and delta 0 for one row" in second.certifies
-        and "of a cap of epsilon 5" in second.certifies
-    )
+    assert "epsilon 1 and delta 0 for one row" in second.certifies
+    assert "of a cap of epsilon 5" in second.certifies
 
 
 def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> None:
@@ -132,12 +125,12 @@ def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> No
     release(settings, NAME, "mst_tabicl", 0.25)
     assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before
     again = certify(more.contract, more.method, more.point, settings)
-    assert again.to_json() == before, "more shots of the same release"
+    # more shots of the same release
+    assert again.to_json() == before
     for path in released_folder(settings).rglob("*.certificate"):
         path.unlink()
-    assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before, (
-        "issued anew, it is the same"
-    )
+    # issued anew, it is the same
+    assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before
 
 
 def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Settings) -> None:
@@ -149,9 +142,8 @@ def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Se
         }
         assert hits(written, [ROWS, f"{ROWS:,}"]) == []
         assert hits({**written, "planted": f"of {ROWS} rows".encode()}, [ROWS]) != []
-        assert str(settings.data).encode() not in written["json"], (
-            "where the rows are is nobody's business"
-        )
+        # where the rows are is nobody's business
+        assert str(settings.data).encode() not in written["json"]
 
 
 def test_nothing_is_certified_before_it_is_published(settings: Settings) -> None:
@@ -264,7 +256,8 @@ def test_neither_file_is_written_over_another_and_a_crash_between_is_completed(
     with pytest.raises(ParameterError, match="another one stands there"):
         write()
     assert not path.exists() and certificate_of(path).read_bytes() == b"mine"
-    assert sorted(os.listdir(tmp_path)) == ["rows.csv.certificate.json"], "nothing else is left"
+    # nothing else is left
+    assert sorted(os.listdir(tmp_path)) == ["rows.csv.certificate.json"]
 
 
 def _reversed(value: object) -> object:
@@ -333,14 +326,13 @@ def test_a_page_executes_and_fetches_nothing_whatever_a_certificate_says(
     page = hostile.to_page()
     assert "<script" not in page and "<img" not in page and "default-src 'none'" in page
     plain = certificate.to_page()
-    assert (
-        certificate.signature
-        and certificate.signature.public_key in plain
-        and certificate.evidence.artefact_sha256 in plain
-    )
+    assert certificate.signature
+    assert certificate.signature.public_key in plain
+    assert certificate.evidence.artefact_sha256 in plain
+    # e / (1 + e), rounded up
     assert (
         "is in the table or is not is at most 73.106 % sure of either after this release" in plain
-    ), "e / (1 + e), rounded up"
+    )
 
 
 def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtracted(
@@ -357,10 +349,8 @@ def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtract
         for name in "12":
             ledger.reserve(ReleaseCharge(name * 64, "a", "any", {}, guarantee))
         first, second = (json.loads(ledger.records_of(name * 64)[0]["content"]) for name in "12")
-    assert (
-        json.loads(first["before"])["count"] == 0
-        and second["before"] == first["spent"] != second["spent"]
-    )
+    assert json.loads(first["before"])["count"] == 0
+    assert second["before"] == first["spent"] != second["spent"]
 
 
 def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(
@@ -387,23 +377,17 @@ def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(
             for point in asked_of(folder)
         ]
     first, second = made
-    assert (
-        first.dp_flavor.name == "Approximate DP"
-        and 0 < first.privacy_loss.privacy_parameters.delta < 0.05
-    )
-    assert (
-        "except with probability" in first.certifies
-        and "the language model that read them" in first.model.trust_model
-    )
+    assert first.dp_flavor.name == "Approximate DP"
+    assert 0 < first.privacy_loss.privacy_parameters.delta < 0.05
+    assert "except with probability" in first.certifies
+    assert "the language model that read them" in first.model.trust_model
     assert [step.name for step in first.accounting.transformations] == [
         "read",
         "drop",
         "hold out by file",
     ]
-    assert (
-        first.accounting.spent_after == second.accounting.spent_before
-        and first.accounting.composition_rule.startswith("PLD")
-    )
+    assert first.accounting.spent_after == second.accounting.spent_before
+    assert first.accounting.composition_rule.startswith("PLD")
     assert first.accounting.spent_after and first.accounting.spent_after.delta == 0.05
 
 

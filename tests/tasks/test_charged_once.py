@@ -176,9 +176,9 @@ def test_a_unit_s_texts_are_written_in_parts_and_a_killed_run_goes_on_in_others(
                 drafted.append(
                     len(read_drafts(open_unit(str(run), next(iter(read_plan(run).units)))))
                 )
-            assert name == "whole" or drafted[:2] == [1, 2], (
-                "the first parts of three and of two have a cell each of the two that cost most"
-            )
+            # the first parts of three and of two have a cell each of the two that
+            # cost most
+            assert name == "whole" or drafted[:2] == [1, 2]
             (texts,) = run.glob("units/*/released_texts.json")
             found.append((json.loads(texts.read_text()), len(charged())))
     assert found[0] == found[1] and found[0][1] == 4

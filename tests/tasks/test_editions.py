@@ -164,4 +164,5 @@ def test_a_mirror_cannot_make_files_public_that_nobody_has_stated_a_digest_of(
     told = complaint(call_main(["data", "fetch", "trec"], capsys))
     assert "no digest of it is stated, and HF_ENDPOINT names another server than the hub" in told
     told = complaint(call_main(["data", "fetch", "agnews"], capsys))
-    assert "digest" not in told, "whose files have stated ones: only the server is missing"
+    # whose files have stated ones: only the server is missing
+    assert "digest" not in told

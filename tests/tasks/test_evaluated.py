@@ -21,16 +21,7 @@ from dpicl.report import report_steps
 from dpicl.runs import evaluate
 from dpicl.runs.artefacts import remove_private
 from dpicl.runs.execute import InProcess, run_units
-from tests.harness import (
-    Place,
-    install,
-    install_texts,
-    letters,
-    new_place,
-    rows,
-    shop,
-    shop_rows,
-)
+from tests.harness import Place, install, install_texts, letters, new_place, rows, shop, shop_rows
 from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan, steps
 
@@ -91,9 +82,8 @@ def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(
     assert {row["system"] for row in found} == {"zero-shot", "icl"} and len(found) == 3
     assert {row["auc"] for row in found} == {row["balanced_accuracy"] for row in found} == {""}
     first, paid = found, spent(place)
-    assert "noise of standard deviation" in (
-        run / "report.html"
-    ).read_text() and "majority" not in json.dumps(found)
+    assert "noise of standard deviation" in (run / "report.html").read_text()
+    assert "majority" not in json.dumps(found)
 
     with place.entered():
         remove_private(run, Settings.from_environment())
@@ -209,7 +199,8 @@ def test_a_run_goes_on_under_its_own_contract_alone(tmp_path: Path, stopped_at: 
     raised["privacy"]["budget"] = {"epsilon": 1000}
     install(place, raised, shop_rows(90))
     with place.entered():
-        assert make_plan("private", {}, "r", resume=True) == run, "a cap may be raised"
+        # a cap may be raised
+        assert make_plan("private", {}, "r", resume=True) == run
 
 
 def test_queries_that_changed_while_a_run_was_stopped_are_refused(tmp_path: Path) -> None:
@@ -239,9 +230,8 @@ def test_without_a_charge_no_row_is_asked_and_the_report_says_so(
     install(place, contract(split), shop_rows(90))
     run = run_of(place, method, keep=True)
     assert rows(run / "results.csv") == []
-    assert not list(place.home.rglob("scored/*")) and not list(
-        place.home.rglob("predictions.parquet")
-    )
+    assert not list(place.home.rglob("scored/*"))
+    assert not list(place.home.rglob("predictions.parquet"))
     for report in ("report.html", "report.md"):
         assert "Nothing was measured on shop" in (run / report).read_text()
     demonstrations = json.loads(

@@ -46,9 +46,8 @@ def a_place(place: Place, *, private: bool = False) -> Place:
 
 def test_stages_have_names_of_their_own_which_workers_find_them_by() -> None:
     names = [stage.name for stage in stages()]
-    assert len(names) == len(set(names)) and names.index("measure") < names.index(
-        "release"
-    ) < names.index("evaluate")
+    assert len(names) == len(set(names))
+    assert names.index("measure") < names.index("release") < names.index("evaluate")
 
 
 @pytest.mark.quick("gdp_tabicl")

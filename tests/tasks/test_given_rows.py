@@ -99,9 +99,8 @@ def test_the_first_release_is_the_cap_of_a_new_account_and_a_second_is_refused_w
         protect(home, 0.5, budget=9)
     protect(home, account="visitors", budget=3)
     protect(home, 0.5, account="visitors")
-    assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}, (
-        "an account's cap stands although a call states none"
-    )
+    # an account's cap stands although a call states none
+    assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}
 
 
 def test_a_table_without_a_label_predicts_nothing(home: Path) -> None:
@@ -110,10 +109,8 @@ def test_a_table_without_a_label_predicts_nothing(home: Path) -> None:
     with pytest.raises(DpiclError, match="customers: states no label"):
         release.predictor()
     (one,) = release.demonstrations(1).alpaca()
-    assert (
-        one["instruction"] == "Write one record."
-        and one["output"] == release.demonstrations(1).text()
-    )
+    assert one["instruction"] == "Write one record."
+    assert one["output"] == release.demonstrations(1).text()
 
 
 def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
@@ -123,9 +120,8 @@ def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
         "privacy": {"unit": "person", "person": {"id_column": "name", "max_rows": 3}},
     }
     release = dpicl.protect(rows, schema, epsilon=1, account="customers", home=home)
-    assert spent(home) == {
-        "customers": (1, pytest.approx(3))
-    } and SECRET.encode() not in pickle.dumps(release)
+    assert spent(home) == {"customers": (1, pytest.approx(3))}
+    assert SECRET.encode() not in pickle.dumps(release)
     assert pickle.loads(pickle.dumps(release)).table(5).equals(release.table(5))
     assert "name" not in release.table(5).columns
     assert not [
@@ -229,9 +225,8 @@ def test_rows_are_the_same_in_whatever_form_a_program_holds_them(home: Path) -> 
     changed = released[0].table(9)
     changed["age"] = [[1]] * 9  # which no number can be made of
     assert changed.to_arrow().schema.field("age").type == pa.list_(pa.int64())
-    assert spent(home) == {"customers": (1, 1)} and all(
-        one.table(9).equals(released[0].table(9)) for one in released
-    )
+    assert spent(home) == {"customers": (1, 1)}
+    assert all(one.table(9).equals(released[0].table(9)) for one in released)
     assert not private_files(home)
 
 

@@ -95,11 +95,9 @@ def test_a_failure_is_one_line_without_the_library_s_words(
     with pytest.raises(kind):
         STAGE("/somewhere/runs/r1", owner)
     (line,) = lines(capsys.readouterr().err)
-    assert (
-        line["level"] == "ERROR"
-        and line["message"].startswith("work: failed: ")
-        and told in line["message"]
-    )
+    assert line["level"] == "ERROR"
+    assert line["message"].startswith("work: failed: ")
+    assert told in line["message"]
     assert CANARY not in json.dumps(line)
 
 
@@ -160,9 +158,8 @@ def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_can
     )
     assert done.returncode == 0, done.stderr
     told = lines(done.stderr)
-    assert {line["run"] for line in told} == {"logged"} and {
-        line.get("attempt") for line in told
-    } == {1 if executor == "prefect" else None}
+    assert {line["run"] for line in told} == {"logged"}
+    assert {line.get("attempt") for line in told} == {1 if executor == "prefect" else None}
     ended = {(line["stage"], line.get("method", "")) for line in told if "seconds" in line}
     assert {
         ("ingest", ""),
@@ -171,13 +168,12 @@ def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_can
         ("aggregate", "gdp_tabicl"),
         ("randomise", "ldp_tabicl"),
     } <= ended
-    assert {
-        ("score", "gdp_tabicl"),
-        ("score", "ldp_tabicl"),
-        ("evaluate", "ldp_tabicl"),
-    } <= ended, "what workers do"
+    # what workers do
+    assert {("score", "gdp_tabicl"), ("score", "ldp_tabicl"), ("evaluate", "ldp_tabicl")} <= ended
+    # a line came twice or from elsewhere
     assert len(told) == len(
         [line for line in told if line["stage"] == line["message"].split(":")[0]]
-    ), "a line came twice or from elsewhere"
+    )
     assert not hits({"err": done.stderr.encode(), "out": done.stdout.encode()}, CANARIES)
-    assert hits({"err": done.stderr.encode()}, ["gdp_tabicl__logged__seed0"]), "the search is blind"
+    # the search is blind
+    assert hits({"err": done.stderr.encode()}, ["gdp_tabicl__logged__seed0"])

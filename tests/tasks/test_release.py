@@ -45,9 +45,8 @@ def test_a_table_has_any_number_of_rows_in_the_contracts_types(place: Place, met
     release = released(place, method)
     table = release.table(5000)
     contract = release.contract
-    assert len(table) == 5000 and list(table.columns) == [
-        name for name in contract.columns if name in table.columns
-    ]
+    assert len(table) == 5000
+    assert list(table.columns) == [name for name in contract.columns if name in table.columns]
     assert contract.label.column in table.columns
     kinds = {"category": pa.string(), "integer": pa.int64(), "real": pa.float64()}
     rows = table.to_arrow()
@@ -56,19 +55,20 @@ def test_a_table_has_any_number_of_rows_in_the_contracts_types(place: Place, met
         assert kind == kinds[contract.columns[name].type] or (
             kind == pa.large_string() and contract.columns[name].type == "category"
         )
-    assert table.equals(released(place, method).table(5000)), "the same again"
+    # the same again
+    assert table.equals(released(place, method).table(5000))
     assert len(release.table(3)) == 3 and len(release.table()) == 10_000
     assert type(table[table.columns[:2]]) is pd.DataFrame and type(table.copy()) is pd.DataFrame
     sample = table.head(200).drop_duplicates()
-    assert len(sample) > 5, "rows come in no order"
+    # rows come in no order
+    assert len(sample) > 5
 
 
 @pytest.mark.exhaustive
 def test_quality_takes_a_number_of_simulations(place: Place) -> None:
     release = released(place)
-    assert (
-        release.quality(4).epsilon == 2 and release.quality(4).scores == release.quality(4).scores
-    )
+    assert release.quality(4).epsilon == 2
+    assert release.quality(4).scores == release.quality(4).scores
     with pytest.raises(ParameterError, match="simulations=3: expected a whole number, 4 or more"):
         release.quality(3)
 

@@ -80,10 +80,8 @@ def test_a_restored_ledger_verifies_and_says_where_it_comes_from(
     with open_ledger(bare(settings, tmp_path)) as ledger:
         assert ledger.verify() == done.record
         record = json.loads(ledger.adopted_record()["content"])
-        assert (
-            record["backup"]["taken_utc"] == done.manifest.taken_utc
-            and record["backup"]["record"] == end.sequence
-        )
+        assert record["backup"]["taken_utc"] == done.manifest.taken_utc
+        assert record["backup"]["record"] == end.sequence
         assert ledger.published(release("a").release_id) == sha256("a")
     assert artefact_of(bare(settings, tmp_path), release("a")).read_bytes() == b"a"
     for path in bare(settings, tmp_path).home.rglob("*"):
@@ -113,17 +111,17 @@ def test_nothing_is_charged_until_caps_are_stated(
                     f"{re.escape(done.manifest.taken_utc)}$",
                 ):
                     ledger.reserve(release("x", cost(1e-9), account=account.name), first=declared)
-        assert not ledger.reserve(release("a")).is_new, "what stands costs nothing"
+        # what stands costs nothing
+        assert not ledger.reserve(release("a")).is_new
         ledger.set_cap("shop", 4.0)
         ledger.set_cap("new", 1.0)
-        assert (
-            ledger.reserve(release("x")).is_new
-            and ledger.reserve(release("y", account="new")).is_new
-        )
+        assert ledger.reserve(release("x")).is_new
+        assert ledger.reserve(release("y", account="new")).is_new
         with pytest.raises(BudgetError, match=r"spent 4 of cap 4.*\(pure sum\)$"):
             ledger.reserve(release("z"))
         ledger.set_cap("new", 0.0)
-        assert ledger.dry_run("new", []).closed_by == "", "a command has set it since"
+        # a command has set it since
+        assert ledger.dry_run("new", []).closed_by == ""
         assert ledger.ensure_account(replace(SHOP, epsilon_cap=1000.0), [AT]).epsilon_cap == 4.0
         ledger.verify()
 
@@ -138,10 +136,8 @@ def test_what_was_charged_and_not_published_is_charged_again(
     with open_ledger(home) as ledger:
         with pytest.raises(BudgetError):
             ledger.reserve(release("c"))
-        assert (
-            ledger.spent("shop").epsilon == 3
-            and not receipt_of(home, "shop", release("c").release_id).exists()
-        )
+        assert ledger.spent("shop").epsilon == 3
+        assert not receipt_of(home, "shop", release("c").release_id).exists()
         ledger.set_cap("shop", 4.0)
         assert ledger.reserve(release("c")).is_new and ledger.spent("shop").epsilon == 4
 
@@ -430,11 +426,9 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(
     shutil.rmtree(shared.home)
     restore(shared, file, key)
     with open_ledger(shared) as ledger:
-        assert (
-            ledger.verify()
-            and ledger.spent("shop").epsilon == 4
-            and {one.epsilon_cap for one in ledger.accounts()} == {0}
-        )
+        assert ledger.verify()
+        assert ledger.spent("shop").epsilon == 4
+        assert {one.epsilon_cap for one in ledger.accounts()} == {0}
     assert not [one for one in findings(shared) if one.is_fault]
     shutil.rmtree(shared.home)
     server.emptied()
@@ -470,7 +464,8 @@ def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
                 restore(shared, *sealed)
         records.append(restore(shared, *sealed).record)
         with open_ledger(shared) as ledger:
-            assert ledger.verify() == records[-1], "once an attempt, however often it is killed"
+            # once an attempt, however often it is killed
+            assert ledger.verify() == records[-1]
             assert {one.epsilon_cap for one in ledger.accounts()} == {0}
             ledger.set_cap("shop", 9.0)
     assert records[1] == records[0] + 2
@@ -508,9 +503,8 @@ def test_a_backup_of_a_ledger_in_use_is_of_one_moment(settings: Settings, tmp_pa
     finally:
         ended.set()
         worker.join()
-    assert written[-1].manifest.releases > written[0].manifest.releases and not any(
-        one.missing for one in written
-    )
+    assert written[-1].manifest.releases > written[0].manifest.releases
+    assert not any(one.missing for one in written)
     for number in range(5):
         home = replace(settings, home=tmp_path / f"home {number}")
         restore(home, tmp_path / f"backup {number}", tmp_path / "key")
@@ -580,7 +574,8 @@ def killed(line: int, settings: Settings, file: Path, key: Path) -> int:
     )
     process.start()
     process.join(60)
-    assert process.exitcode is not None, "the restore hangs"
+    # the restore hangs
+    assert process.exitcode is not None
     return process.exitcode
 
 
@@ -610,10 +605,7 @@ def test_a_restore_killed_at_every_line_ends_as_one_left_alone(
         home = replace(settings, home=tmp_path / str(line))
         code = killed(line, home, *backup)
         # an empty home may have been begun, or all is restored
-        with (
-            suppress(DpiclError),
-            open_ledger(home) as ledger,
-        ):
+        with suppress(DpiclError), open_ledger(home) as ledger:
             assert {account.epsilon_cap for account in ledger.accounts()} <= {0}
             assert code == 0 or (home.home / "ledger.db").exists()
         if code == 0:

@@ -79,20 +79,17 @@ def test_the_cap_is_charged_once_and_every_text_stops_at_its_own_uses(place: Pla
     first = ask(near_to(0))
     more = ask(*[near_to(number) for number in range(1, 12)])
     (entry,) = charged()
-    assert (
-        entry.release.guarantee.epsilon == pytest.approx(2.0)
-        and entry.release.parameters["embedder"] == HASHED
-        and first[0].charged
-        and not any(one.charged for one in more)
-    )
+    assert entry.release.guarantee.epsilon == pytest.approx(2.0)
+    assert entry.release.parameters["embedder"] == HASHED
+    assert first[0].charged
+    assert not any(one.charged for one in more)
     assert all(one.answer in ("Wanted", "Unwanted") for one in (*first, *more))
     taken = uses(place)
-    assert (
-        taken.shape == (12, ROWS)
-        and taken.sum(axis=0).max() == MOST
-        and (taken.sum(axis=1)[:2] > 0).all()
-    )
-    assert not taken[-1].any(), "nobody has uses left, and the query is answered like any other"
+    assert taken.shape == (12, ROWS)
+    assert taken.sum(axis=0).max() == MOST
+    assert (taken.sum(axis=1)[:2] > 0).all()
+    # nobody has uses left, and the query is answered like any other
+    assert not taken[-1].any()
 
 
 def test_a_text_that_comes_later_takes_no_part_and_one_that_stays_keeps_its_uses(
@@ -141,9 +138,8 @@ def test_nothing_is_answered_where_what_was_spent_is_damaged(place: Place, damag
 def test_spending_is_its_owner_s_only_and_holds_no_text(place: Place) -> None:
     ask(near_to(0))
     (folder,) = (place.home / "private" / "journals").glob("*/uses")
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
-        0o600
-    } and folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert folder.stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "000000.bits", "members"]
     assert not any(b"letter" in path.read_bytes() for path in folder.iterdir())
 
@@ -188,9 +184,8 @@ def test_nothing_else_that_leaves_depends_on_who_took_part(
     first = public_bytes(place)
     with beside.entered():
         second = public_bytes(beside)
-    assert first.startswith("0 ANSWER") and first.replace(str(place.root), "") == second.replace(
-        str(beside.root), ""
-    )
+    assert first.startswith("0 ANSWER")
+    assert first.replace(str(place.root), "") == second.replace(str(beside.root), "")
 
 
 def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_path: Path) -> None:
@@ -202,14 +197,13 @@ def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_pat
     for number in range(12):
         is_near = chance.random(60) < 0.3
         rows = kept.admit(number, units, is_near)
-        assert (
-            np.array_equal(rows, counted.admit(number, units, is_near))
-            and not (rows & ~is_near).any()
-        )
+        assert np.array_equal(rows, counted.admit(number, units, is_near))
+        assert not (rows & ~is_near).any()
         again = FileSpending("letters", tmp_path, MOST, b"", set).admit(
             number, units[::-1], is_near[::-1]
         )
-        assert np.array_equal(again[::-1], rows), "asked again, in whatever order the rows are"
+        # asked again, in whatever order the rows are
+        assert np.array_equal(again[::-1], rows)
 
 
 def _asking(environment: Mapping[str, str], queries: list[list[str]], step: str | None) -> None:
@@ -256,7 +250,8 @@ def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place,
     taken = uses(place)
     assert taken.shape == (6, ROWS) and taken.sum(axis=0).max() == MOST and len(charged()) == 1
     if step == "keep before":
-        assert len(had) == 2, "takers are written before an answer is kept"
+        # takers are written before an answer is kept
+        assert len(had) == 2
 
 
 @pytest.mark.quick("2")
@@ -274,6 +269,5 @@ def test_askers_side_by_side_overspend_no_text(place: Place, crowd: int) -> None
     assert [process.exitcode for process in processes] == [0] * crowd
     taken = uses(place)
     assert len(taken) == len(own) and len(charged()) == 1
-    assert taken.sum(axis=0).tolist() == [MOST] * ROWS, (
-        "all are near to all queries: spent to the last use, and not beyond"
-    )
+    # all are near to all queries: spent to the last use, and not beyond
+    assert taken.sum(axis=0).tolist() == [MOST] * ROWS

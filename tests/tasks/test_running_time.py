@@ -104,19 +104,16 @@ def test_a_resumed_run_goes_on_counting_ends_what_has_begun_and_begins_nothing(
         work(make_plan("demo", {}, "r", resume=True))
         ended_early(run)
         after = json.loads((run / RUNNING).read_text())
-        assert (
-            after["begun"] == before["begun"] == ["seed 0 of kiosk"]
-            and after["seconds"] > before["seconds"] > AN_INSTANT * 3600
-        )
+        assert after["begun"] == before["begun"] == ["seed 0 of kiosk"]
+        assert after["seconds"] > before["seconds"] > AN_INSTANT * 3600
 
 
 def test_the_first_seed_of_every_set_begins_before_the_next(tmp_path: Path) -> None:
     with a_place(new_place(tmp_path / "place")).entered():
         plan = read_plan(make_plan("demo", GRID, "r"))
     begun = begun_together(plan, plan.units)
-    assert list(begun) == ["seed 0 of kiosk", *LEFT] and all(
-        len(keys) == 2 for keys in begun.values()
-    )
+    assert list(begun) == ["seed 0 of kiosk", *LEFT]
+    assert all(len(keys) == 2 for keys in begun.values())
 
 
 def test_time_is_kept_while_it_runs_so_that_a_kill_loses_little_of_it(
@@ -131,7 +128,8 @@ def test_time_is_kept_while_it_runs_so_that_a_kill_loses_little_of_it(
                 not (run / RUNNING).exists()
                 or json.loads((run / RUNNING).read_text())["seconds"] < 0.05
             ):
-                assert time.monotonic() < latest, "the time is kept at the end alone"
+                # the time is kept at the end alone
+                assert time.monotonic() < latest
                 time.sleep(0.01)
 
 

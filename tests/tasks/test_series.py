@@ -17,12 +17,7 @@ import pytest
 import yaml
 
 import dpicl
-from dpicl.ground.errors import (
-    BudgetError,
-    DpiclError,
-    LedgerRefusedError,
-    ParameterError,
-)
+from dpicl.ground.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.installation.clean import clean
@@ -149,7 +144,8 @@ def test_a_night_is_not_released_before_it_is_over(place: Place) -> None:
             Settings.current(),
         )
     with open_ledger(Settings.current()) as ledger:
-        assert not ledger.accounts() or not ledger.entries(NAME), "nothing was charged"
+        # nothing was charged
+        assert not ledger.accounts() or not ledger.entries(NAME)
 
 
 def test_any_window_of_any_night_is_free_and_reads_no_row(place: Place) -> None:
@@ -181,9 +177,8 @@ def test_late_rows_and_changed_rows_never_change_the_past(place: Place) -> None:
     night(7)
     assert same(published()[:6], before)
     window = {len(one.columns): one for one in night(7, window=7).drawn}
-    assert abs(window[2].counts.sum() - 90) < 8 * window[2].scale * window[2].counts.size ** 0.5, (
-        "none of the five thousand entered"
-    )
+    # none of the five thousand entered
+    assert abs(window[2].counts.sum() - 90) < 8 * window[2].scale * window[2].counts.size ** 0.5
 
 
 def test_a_person_enters_with_as_many_rows_as_the_contract_says_whatever_the_nights(
@@ -297,10 +292,8 @@ def test_private_counts_go_with_the_last_night_and_not_before(place: Place) -> N
     (folder,) = (place.home / "series").iterdir()
     assert sorted(path.stat().st_mode & 0o777 for path in folder.iterdir()) == [0o600] * 11
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert (
-        not [one for one in clean(Settings.current(), 9999) if not one.is_run]
-        and len(list(folder.iterdir())) == 11
-    )
+    assert not [one for one in clean(Settings.current(), 9999) if not one.is_run]
+    assert len(list(folder.iterdir())) == 11
     night(12)
     assert not folder.exists() and len(published()) == 12
     assert Release(night(40, until="2026-03-09", window=4)).arrow(9).num_rows == 9
@@ -315,10 +308,10 @@ def test_counts_of_a_horizon_that_is_over_or_cannot_go_on_are_cleaned_away(place
     assert len(list((place.home / "series").iterdir())) == 2
     assert not [one for one in clean(Settings.current(), 9999) if "horizon" in one.what]
     gone = [one.what for one in clean(Settings.current(), 30) if "horizon" in one.what]
-    assert gone == ["counts of a horizon that is over"] * 2 and not list(
-        (place.home / "series").iterdir()
-    )
-    assert "0 periods released now" in night(3).spent[1], "what is published stands"
+    assert gone == ["counts of a horizon that is over"] * 2
+    assert not list((place.home / "series").iterdir())
+    # what is published stands
+    assert "0 periods released now" in night(3).spent[1]
 
 
 def test_files_of_counts_say_nothing_without_the_key(place: Place) -> None:

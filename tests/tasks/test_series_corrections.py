@@ -135,9 +135,8 @@ def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_
     for window, expected in ((None, [0, 100, 200]), (2, [0, 100, -100])):
         released = release_planned(plan, Settings.current(), window=window, now=after(4))
         (made,) = [one for one in released.drawn if one.columns == (0, 3)]
-        assert Release(released).arrow(9).num_rows == 9, (
-            "though some counts of the window are below zero"
-        )
+        # though some counts of the window are below zero
+        assert Release(released).arrow(9).num_rows == 9
         assert np.abs(made.counts.sum(axis=1) - expected).max() < 10 * made.scale < 50
 
 
@@ -170,10 +169,8 @@ def test_certificate_statement_and_page_say_so(place: Place) -> None:
     page = series_page(
         series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=2)
     )
-    assert (
-        "charged once, corrections included" in page
-        and "Rows that entered, less those that took others back" in page
-    )
+    assert "charged once, corrections included" in page
+    assert "Rows that entered, less those that took others back" in page
 
 
 def of(contract: Contract) -> Series:
@@ -188,10 +185,8 @@ def test_corrections_cost_what_rows_do_and_twice_that_where_persons_are_replaced
         plain["privacy"] |= {"neighbours": neighbours}
         kept, taken = of(series_contract(plain)), of(series_contract(tree(neighbours)))
         for one, other in ((kept.counters, taken.counters), (kept.pairs(2), taken.pairs(2))):
-            assert (
-                other.squared_sensitivity == times * one.squared_sensitivity
-                and (other.variance or 0) > (one.variance or 0) * times * 0.99
-            )
+            assert other.squared_sensitivity == times * one.squared_sensitivity
+            assert (other.variance or 0) > (one.variance or 0) * times * 0.99
         assert kept.guarantee.epsilon == taken.guarantee.epsilon
 
 
@@ -261,10 +256,8 @@ def holds(one: Any, other: Any, most: int, nightly: int) -> None:
     mine, its, nobody = (counts_of(added, of_person) for of_person in (one, other, []))
     assert moved(of(added).counters, mine, nobody, scopes) <= of(added).counters.squared_sensitivity
     replaced = of(series_contract(tree("replace-one", rows=rows, nightly=nightly))).counters
-    assert (
-        replaced.neighbours is Neighbours.REPLACE_ONE
-        and moved(replaced, mine, its, scopes) <= replaced.squared_sensitivity
-    )
+    assert replaced.neighbours is Neighbours.REPLACE_ONE
+    assert moved(replaced, mine, its, scopes) <= replaced.squared_sensitivity
 
 
 @given(ROWS, ROWS, st.integers(2, 4), st.integers(2, 3))

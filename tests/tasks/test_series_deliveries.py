@@ -108,15 +108,11 @@ def test_rows_belong_to_the_period_of_their_file_and_a_year_costs_what_its_first
     place: Place,
 ) -> None:
     night(2)
-    assert counts(2) == [len(of_day(day)) for day in (1, 2)] and spent() == (
-        pytest.approx(2, rel=0.01),
-        3,
-    )
+    assert counts(2) == [len(of_day(day)) for day in (1, 2)]
+    assert spent() == (pytest.approx(2, rel=0.01), 3)
     night(5)
-    assert counts(5) == [len(of_day(day)) for day in range(1, 6)] and spent() == (
-        pytest.approx(2, rel=0.01),
-        6,
-    )
+    assert counts(5) == [len(of_day(day)) for day in range(1, 6)]
+    assert spent() == (pytest.approx(2, rel=0.01), 6)
 
 
 def test_the_series_is_the_one_that_a_column_of_days_makes(place: Place, tmp_path: Path) -> None:
@@ -142,9 +138,8 @@ def test_a_delivery_that_is_not_there_is_refused_before_anything_is_charged_and_
         night(6)
     with open_ledger(Settings.current()) as ledger:
         assert not ledger.entries(NAME)
-    assert "5 periods released now" in night(6, until=_DAYS[4]).spent[1], (
-        "what is there can be released"
-    )
+    # what is there can be released
+    assert "5 periods released now" in night(6, until=_DAYS[4]).spent[1]
     with pytest.raises(SourceError, match=expected):
         night(6)
     for day, kind in ((6, "csv"), (7, "parquet")):
@@ -160,7 +155,8 @@ def test_no_file_is_nothing_where_the_contract_says_so(place: Place) -> None:
     put(place.root, 6, of_day(6))
     put(place.root, 8, of_day(8))
     night(8)
-    assert counts(8)[5:] == [0, 0, len(of_day(8))], "what comes late enters nowhere"
+    # what comes late enters nowhere
+    assert counts(8)[5:] == [0, 0, len(of_day(8))]
 
 
 def test_a_delivery_is_not_read_again_once_it_was_counted(place: Place) -> None:
@@ -246,9 +242,8 @@ def test_a_run_reads_the_deliveries_that_its_horizons_lack_and_none_where_nothin
         night(2)
         put(place.root, 5, of_day(5))
         monkeypatch.setattr(planning, "clock", lambda: after(4))
-        assert all("4 of 12 in all" in one for one in told(made(planned_run("fourth")))) and counts(
-            4
-        )[1] == len(of_day(2))
+        assert all("4 of 12 in all" in one for one in told(made(planned_run("fourth"))))
+        assert counts(4)[1] == len(of_day(2))
         for path in (place.root / "data" / NAME).iterdir():
             path.unlink()
         assert all(

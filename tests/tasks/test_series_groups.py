@@ -86,7 +86,8 @@ def test_each_number_of_shots_is_charged_once_for_all_nights_and_windows_are_fre
     assert same(published(), stands) and all(one.keys() == {SUMS} for one in stands)
     put(place, visits())
     night(1, shots=4)
-    assert spent()[1] == 7 and first < spent()[0] < 4, "two horizons, composed"
+    # two horizons, composed
+    assert spent()[1] == 7 and first < spent()[0] < 4
     with pytest.raises(BudgetError):
         release_planned(planned(1, "4"), Settings.current(), now=after(1))
 

@@ -128,11 +128,9 @@ def test_a_run_makes_the_nights_that_are_missing(place: Place, today: Any) -> No
     put(place, visits(persons=FEW_PERSONS))
     today(3)
     run = made(planned_run("third"))
-    assert (
-        read_plan(run).periods == {NAME: "2026-03-03"}
-        and len(nights()) == 3
-        and spent() == (pytest.approx(2, rel=0.01), 4)
-    )
+    assert read_plan(run).periods == {NAME: "2026-03-03"}
+    assert len(nights()) == 3
+    assert spent() == (pytest.approx(2, rel=0.01), 4)
     today(7)
     run = made(planned_run("seventh", window=2))
     assert len(nights()) == 7 and spent() == (pytest.approx(2, rel=0.01), 8)
@@ -155,12 +153,10 @@ def test_a_whole_run_answers_with_rows_of_its_window_and_reports_it(
         "visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07" + FEW
     ]
     results = rows(run / "results.csv")
-    assert {row["system"] for row in results} >= {"icl", "icl-prototype", "zero-shot"} and all(
-        row["accuracy"] for row in results
-    )
-    assert not list(Settings.current().private_home.glob(f"{NAME}/*")), (
-        "the rows of the run are gone"
-    )
+    assert {row["system"] for row in results} >= {"icl", "icl-prototype", "zero-shot"}
+    assert all(row["accuracy"] for row in results)
+    # the rows of the run are gone
+    assert not list(Settings.current().private_home.glob(f"{NAME}/*"))
     assert "2026-03-06 to 2026-03-07" in (run / "report.html").read_text()
 
 
@@ -192,7 +188,8 @@ def test_every_epsilon_and_every_seed_is_a_horizon_of_its_own_and_charged_as_suc
     before, count = spent()
     assert count == 2 + 4 and 1 < before < 1.5
     made(planned_run("again", epsilons=["1"], seeds=[0, 1]))
-    assert spent()[1] == 6 + 3 and spent()[0] > before, "the second seed is another horizon"
+    # the second seed is another horizon
+    assert spent()[1] == 6 + 3 and spent()[0] > before
     with pytest.raises(BudgetError, match="of cap 3"):
         planned_run("third", epsilons=["2.9"])
 
@@ -324,9 +321,8 @@ def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_tw
     assert len(nights()) == 1
     made(run)
     assert len(nights()) == 3 and len(calls) == 4 and spent()[1] == 4
-    assert spending_of(run, read_plan(run).units) == {NAME: (1, 1)}, (
-        "the try that failed was charged, and its run says so"
-    )
+    # the try that failed was charged, and its run says so
+    assert spending_of(run, read_plan(run).units) == {NAME: (1, 1)}
     assert "3 periods released now" in told(run)[0]
 
 
@@ -361,13 +357,10 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
         == [one.period for one in found.errors]
         == [f"2026-03-0{day}" for day in range(1, 7)]
     )
-    assert all(0 <= one.recent <= 1 and (one.total_deviation or 0) > 0.1 for one in found.aucs), (
-        "four public rows tell little"
-    )
-    assert (
-        found.aucs[0].total == found.aucs[0].recent
-        and found.errors[0].total == found.errors[0].recent
-    )
+    # four public rows tell little
+    assert all(0 <= one.recent <= 1 and (one.total_deviation or 0) > 0.1 for one in found.aucs)
+    assert found.aucs[0].total == found.aucs[0].recent
+    assert found.errors[0].total == found.errors[0].recent
     for said in (
         "Accuracy by period",
         "on 4 public rows",
@@ -391,9 +384,8 @@ def test_a_page_judges_few_of_many_periods_and_says_why_there_is_no_classifier(
     monkeypatch.setattr(report_series, "MOST_MODELS", 3)
     night(7)
     found = series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
-    assert [one.period for one in found.aucs] == ["2026-03-01", "2026-03-04", "2026-03-07"] and len(
-        found.errors
-    ) == 7
+    assert [one.period for one in found.aucs] == ["2026-03-01", "2026-03-04", "2026-03-07"]
+    assert len(found.errors) == 7
     assert "3 of the periods are judged" in series_page(found)
     (place.root / "data" / "public.csv").write_text(as_csv([visit("q", 1), visit("r", 1)]))
     assert "All public rows have one answer" in series_page(

@@ -114,15 +114,14 @@ def at_day(monkeypatch: pytest.MonkeyPatch, day: int) -> None:
 
 def test_all_periods_cost_what_the_first_one_does(place: Place) -> None:
     first = made(PERIODS[0])
-    assert spent() == (pytest.approx(4, rel=0.01), 2), "the horizon and its first period"
+    # the horizon and its first period
+    assert spent() == (pytest.approx(4, rel=0.01), 2)
     paid = spent()[0]
     for period in PERIODS[1:4]:
         made(period)
-    assert (
-        spent() == (paid, 5)
-        and texts(made(PERIODS[0], generator=None)) == texts(first)
-        and spent()[1] == 5
-    )
+    assert spent() == (paid, 5)
+    assert texts(made(PERIODS[0], generator=None)) == texts(first)
+    assert spent()[1] == 5
     assert first.certificate.privacy_loss.privacy_unit == "row"
     of_both = [first.certificate, made(PERIODS[1]).certificate]
     assert (
@@ -206,7 +205,8 @@ def test_a_period_that_is_not_delivered_is_refused_and_one_without_texts_is_writ
     declare(place, tree(undelivered="empty"))
     with open_ledger(Settings.current()) as ledger:
         ledger.set_cap(NAME, 20.0, 0.02)
-    assert len(texts(made(PERIODS[5]))) == 2, "another contract, and so another horizon"
+    # another contract, and so another horizon
+    assert len(texts(made(PERIODS[5]))) == 2
 
 
 def test_a_period_that_is_not_over_is_refused_before_anything_is_charged(

@@ -53,7 +53,8 @@ def test_a_cell_that_is_run_again_gives_the_same_and_is_charged_once(
 ) -> None:
     session = session_of(place)
     (quoted,) = session.quote("shop", method=method, epsilon=1, shots=2)
-    assert session.budget()[0].epsilon_spent == 0, "a quote spends nothing"
+    # a quote spends nothing
+    assert session.budget()[0].epsilon_spent == 0
     first = session.protect("shop", method=method, epsilon=1, shots=2)
     again = session_of(place).protect("shop", method=method, epsilon=1.0, shots=2)
     assert first.demonstrations() == again.demonstrations() and len(first.demonstrations()) == 2
@@ -78,7 +79,7 @@ def test_rows_that_are_derived_otherwise_from_the_same_counts_are_not_charged_ag
 def test_sessions_and_commands_spend_from_one_account(place: Place) -> None:
     session_of(place).protect("shop", method="mst_tabicl", epsilon=2, shots=2)
     refused = place.dpicl(
-        "protect shop --method mst_tabicl --epsilon 1 --shots 2 --out demos.jsonl",
+        "protect shop --method mst_tabicl --epsilon 1 --shots 2 --out demos.jsonl"
     )
     assert refused.returncode == 2 and "spent 4 of cap 5" in refused.stderr
     with pytest.raises(BudgetError, match="spent 4 of cap 5"):
@@ -133,14 +134,11 @@ def test_queries_are_charged_once_for_all_of_them_and_answered_alike_by_the_comm
     }
     first = session.ask("letters", ["one", "two"], **how)
     again = session.ask("letters", ["two", "one"], **how)
-    assert [one.answer for one in again] == [one.answer for one in reversed(first)] and all(
-        one.repeated for one in again
-    )
+    assert [one.answer for one in again] == [one.answer for one in reversed(first)]
+    assert all(one.repeated for one in again)
     (account,) = session.budget()
-    assert (account.account, account.releases) == (
-        "letters",
-        1,
-    ) and account.epsilon_spent == pytest.approx(2)
+    assert (account.account, account.releases) == ("letters", 1)
+    assert account.epsilon_spent == pytest.approx(2)
     with pytest.raises(BudgetError, match="all 3 queries"):
         session.ask("letters", ["three", "four"], **how)
     with pytest.raises(ModelRefusedError, match="no model is named"):
