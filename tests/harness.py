@@ -48,7 +48,7 @@ from flows.runtime import LOCAL_CLUSTER
 from tests.command import run_forked
 from tests.guard import stop_with_parent
 from tests.library.examples import random_table, small_contract, tree
-from tests.library.text_contracts import ENSEMBLE, text_tree
+from tests.library.text_contracts import ENSEMBLE, lines, records, text_tree
 
 REPOSITORY = Path(__file__).parent.parent
 DPICL = Path(sys.executable).with_name("dpicl")
@@ -206,6 +206,22 @@ def _pipelines() -> str:
     return yaml.safe_dump(pipelines, sort_keys=False)
 
 
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A fresh installation that the test works in; import this fixture in a folder's conftest."""
+    place = new_place(tmp_path / "place")
+    with place.entered():
+        yield place
+
+
+def grid_of(dataset: str, *methods: str, **changes: Any) -> dict[str, Any]:
+    """Options of a small run on one data set: one seed, epsilon 1, two shots, a model that answers
+    by hashes.
+    """
+    plain = {"epsilons": ["1"], "shots": [2], "seeds": [0], "model": "fake"}
+    return {"datasets": [dataset], "methods": [*methods], **plain, **changes}
+
+
 def run_here(run_id: str, pipeline: str = "demo", **changes: Any) -> Path:
     """Run a pipeline in this process, in the place that was entered, with no orchestrator."""
     run = make_plan(pipeline, changes, run_id)
@@ -242,8 +258,11 @@ def publish(place: Place, name: str, **extra: str) -> None:
         declare(name, read_content(settings.declared(name), settings), settings)
 
 
-def install(place: Place, contract: Mapping[str, Any], csv_text: str) -> str:
-    """Add a data set: its contract and its rows, published if it is a benchmark; gives its name."""
+def install(place: Place, contract: Mapping[str, Any], csv_text: str | None = None) -> str:
+    """Add a data set: its contract and its rows, else sixty made-up ones, published if it is a
+    benchmark; gives its name.
+    """
+    csv_text = shop_rows(60) if csv_text is None else csv_text
     name = str(contract["name"])
     (place.root / "contracts" / f"{name}.yaml").write_text(
         yaml.safe_dump(dict(contract), sort_keys=False)
@@ -292,11 +311,14 @@ def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> 
     return content
 
 
-def install_texts(place: Place, contract: Mapping[str, Any], train: bytes, test: bytes) -> str:
-    """Add a set of texts: its contract and its records as JSON lines, published if it is a
-    benchmark; gives its name.
+def install_texts(
+    place: Place, contract: Mapping[str, Any], train: bytes = b"", test: bytes = b""
+) -> str:
+    """Add a set of texts: its contract and its records as JSON lines, else forty and four made-up
+    ones, published if it is a benchmark; gives its name.
     """
     name = str(contract["name"])
+    train, test = train or lines(records(40)), test or lines(records(4))
     (place.root / "contracts" / "texts" / f"{name}.yaml").write_text(
         yaml.safe_dump(dict(contract), sort_keys=False)
     )
@@ -479,15 +501,9 @@ def end(process: subprocess.Popen[str]) -> None:
 def running_server(place: Place, **extra: str) -> Iterator[str]:
     """A Prefect server with its pages on a free port; gives its address."""
     url = f"http://127.0.0.1:{(port := free_port())}"
-    command = [
-        str(DPICL.with_name("prefect")),
-        "server",
-        "start",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-    ]
+    options = f"server start --host 127.0.0.1 --port {port}"
+    command = [str(DPICL.with_name("prefect")), *options.split()]
+
     environment = {
         **_bare_environment(),
         **place.environment,

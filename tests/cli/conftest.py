@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from dpicl.cli import main
-from tests.harness import Place, complaint, new_place, said, world
+from tests.harness import complaint, place, said, world
 
 __all__ = ["place", "world"]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    """A fresh installation that this process works in."""
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
 
 
 @dataclass(frozen=True)

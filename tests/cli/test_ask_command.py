@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.harness import Place, edited, install_texts, letters
-from tests.library.text_contracts import lines, records
 
 ASK = "ask --contract letters --model fake --shots 1 --count 2 --epsilon 2"
 WHO = "'who is there?'"
@@ -18,12 +17,7 @@ WHO = "'who is there?'"
 
 @pytest.fixture(autouse=True)
 def private_letters(place: Place) -> None:
-    install_texts(
-        place,
-        letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}),
-        lines(records(40)),
-        lines(records(4)),
-    )
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}))
 
 
 def asked(cli: Cli, line: str) -> tuple[int, list[str], list[str]]:

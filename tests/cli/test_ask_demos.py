@@ -28,7 +28,7 @@ SECRET = "zq7secret"
 @pytest.fixture
 def demos(place: Place, cli: Cli) -> Path:
     """Two demonstrations of a private table."""
-    table, out = install(place, shop(private=True), shop_rows(60)), place.root / "demos.jsonl"
+    table, out = install(place, shop(private=True)), place.root / "demos.jsonl"
     cli(f"protect {table} --epsilon 1 --shots 2 --out {out}")
     return out
 
@@ -175,7 +175,7 @@ def test_odd_letters_in_columns_that_are_no_features_do_no_harm(
 def test_demonstrations_of_another_version_of_the_contract_are_refused(
     place: Place, cli: Cli, demos: Path
 ) -> None:
-    install(place, shop(private=True, description="Other words."), shop_rows(60))
+    install(place, shop(private=True, description="Other words."))
     refused = cli.refused(f"ask --demos {demos} --queries rows.csv --model fake")
     assert "another version of contract shop" in refused
 

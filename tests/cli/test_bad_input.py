@@ -5,25 +5,22 @@ begun.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dpicl.runs.plan import make_plan
 from tests.cli.conftest import Cli
-from tests.harness import SMALL_OPTIONS, Place, content, install, new_place, shop, shop_rows
+from tests.harness import SMALL_OPTIONS, Place, content, install, shop, shop_rows
 
 SMALL = " ".join(SMALL_OPTIONS)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     install(place, shop(), shop_rows(40))
     install(place, shop("till", private=True), shop_rows(40))
-    with place.entered():
-        yield place
+    return place
 
 
 def refused(place: Place, cli: Cli, line: str) -> str:

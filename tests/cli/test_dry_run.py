@@ -13,8 +13,7 @@ from dpicl.ground.errors import DpiclError
 from dpicl.runs.plan import make_plan
 from dpicl.session import Session
 from tests.cli.conftest import Cli
-from tests.harness import Place, charged, edited, install, install_texts, letters, shop, shop_rows
-from tests.library.text_contracts import lines, records
+from tests.harness import Place, charged, edited, install, install_texts, letters, shop
 
 GRID = "--datasets till --methods gdp_tabicl --epsilons 1 --shots 2 --seeds 0 --model fake"
 
@@ -22,8 +21,8 @@ GRID = "--datasets till --methods gdp_tabicl --epsilons 1 --shots 2 --seeds 0 --
 @pytest.fixture
 def till(place: Place) -> Place:
     """A private table with public queries, and private texts."""
-    install(place, shop("till", private=True), shop_rows(60))
-    install_texts(place, letters("notes", private=True), lines(records(40)), lines(records(4)))
+    install(place, shop("till", private=True))
+    install_texts(place, letters("notes", private=True))
     return place
 
 

@@ -14,14 +14,14 @@ from dpicl.models.kinds.local import BUNDLED
 from dpicl.runs.model_check import FOLDER, remembered
 from dpicl.runs.plan import plan_for
 from tests.cli.conftest import Cli
-from tests.harness import Place, install, shop, shop_rows
+from tests.harness import Place, install, shop
 
 GRID = "--datasets till --methods gdp_tabicl --epsilons 1 --shots 2 --seeds 0"
 
 
 @pytest.fixture
 def till(place: Place) -> Place:
-    install(place, shop("till", private=True), shop_rows(60))
+    install(place, shop("till", private=True))
     return place
 
 

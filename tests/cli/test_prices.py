@@ -28,7 +28,7 @@ def till(place: Place) -> Place:
     """A private table with a cap of 3."""
     contract = shop("till", private=True)
     contract["privacy"]["budget"] = {"epsilon": 3}
-    install(place, contract, shop_rows(60))
+    install(place, contract)
     return place
 
 

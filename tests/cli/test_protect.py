@@ -15,7 +15,6 @@ import pytest
 from dpicl.ground.files import locked
 from tests.cli.conftest import Cli
 from tests.harness import Place, edited, install, install_texts, letters, shop, shop_rows, until
-from tests.library.text_contracts import lines, records
 
 METHODS = ("gdp_tabicl", "mst_tabicl", "ldp_tabicl")
 
@@ -23,7 +22,7 @@ METHODS = ("gdp_tabicl", "mst_tabicl", "ldp_tabicl")
 @pytest.fixture
 def table(place: Place) -> str:
     """Sixty customers of whom a release may cost something."""
-    return install(place, shop(private=True), shop_rows(60))
+    return install(place, shop(private=True))
 
 
 def private_files(place: Place) -> list[Path]:
@@ -173,7 +172,7 @@ def test_an_existing_file_and_texts_without_a_model_are_refused(
     out.write_text("mine")
     assert "out=mine.jsonl: expected a new file" in cli.refused(f"protect {table} --out {out}")
     assert out.read_text() == "mine"
-    install_texts(place, letters(), lines(records(40)), lines(records(4)))
+    install_texts(place, letters())
     refused = cli.refused(f"protect letters --out {Path(place.root / 'x.jsonl')}")
     assert refused.startswith(
         "letters: no such texts were released; expected --generator MODEL, with which this "
@@ -290,7 +289,7 @@ def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_i
     place: Place, cli: Cli
 ) -> None:
     noisy, out = (
-        install(place, shop("noisy", private=True, population=60), shop_rows(60)),
+        install(place, shop("noisy", private=True, population=60)),
         place.root / "noisy.jsonl",
     )
     release = f"protect {noisy} --method gdp_tabicl --epsilon 0.2 --shots 2 --out {out}"

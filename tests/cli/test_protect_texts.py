@@ -17,7 +17,6 @@ from dpicl.report.load import load_run
 from dpicl.report.opening import story
 from tests.cli.conftest import Cli
 from tests.harness import Place, charged, install_texts, letters, new_place, run_here
-from tests.library.text_contracts import lines, records
 
 PROTECT = "protect notes --epsilon 4 --shots 2 --out"
 
@@ -27,7 +26,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Private texts, of which a run has made a release."""
     place = new_place(tmp_path_factory.mktemp("texts") / "place")
     content = letters("notes", private=True) | {"form": "sentence"}
-    install_texts(place, content, lines(records(40)), lines(records(4)))
+    install_texts(place, content)
     with place.entered():
         run_here(
             "made",

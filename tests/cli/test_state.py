@@ -31,7 +31,7 @@ from dpicl.runs.run_folder import LOCK
 from tests.cli.conftest import Cli
 from tests.cli.test_json import printed
 from tests.guard import kill_before
-from tests.harness import Place, content, install, new_place, shop, shop_rows
+from tests.harness import Place, content, install, new_place, shop
 
 RELEASE = "a" * 64
 DAYS = 86_400.0
@@ -43,7 +43,7 @@ PROTECT = "protect till --method gdp_tabicl --shots 2 -q --out"
 def released(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """An installation that has released something; tests copy it."""
     place = new_place(tmp_path_factory.mktemp("released") / "place")
-    install(place, shop("till", private=True), shop_rows(60))
+    install(place, shop("till", private=True))
     done = place.dpicl(f"{PROTECT} {place.root / 'a.jsonl'}")
     assert not done.returncode, done.stderr
     return place

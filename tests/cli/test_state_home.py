@@ -25,7 +25,6 @@ from tests.harness import (
     last_written,
     new_place,
     shop,
-    shop_rows,
 )
 
 AT_HOME = Path(".local") / "state" / "dpicl"
@@ -86,7 +85,7 @@ def user(tmp_path: Path) -> User:
     contract = shop(private=True)
     contract["privacy"] |= {"neighbours": "add-or-remove-one", "sampling_rate": 1}
     contract["privacy"]["budget"] = {"epsilon": 1}
-    install(place, contract, shop_rows(60))
+    install(place, contract)
     return User(tmp_path)
 
 
@@ -263,7 +262,7 @@ def other_clock() -> str:
 def test_what_was_bought_stays_bought_and_what_was_spent_stays_spent(
     place: Place, cli: Cli, other_clock: str
 ) -> None:
-    table = install(place, shop(private=True), shop_rows(60))
+    table = install(place, shop(private=True))
 
     def protected(epsilon: str, days: str) -> tuple[str, bytes]:
         out = place.root / f"{epsilon}{days}.jsonl"

@@ -18,18 +18,7 @@ import pytest
 from dpicl.ground.files import locked
 from dpicl.ground.shutdown import sweep
 from lab.benchmarks.stranger_parts.stops import hears, pids
-from tests.harness import (
-    Place,
-    end,
-    install,
-    install_texts,
-    letters,
-    new_place,
-    shop,
-    shop_rows,
-    until,
-)
-from tests.library.text_contracts import lines, records
+from tests.harness import Place, end, install, install_texts, letters, shop, shop_rows, until
 
 REPEAT = "dpicl: interrupted; repeating the command is not charged again"
 STUBBORN = """
@@ -199,7 +188,7 @@ def test_a_stopped_release_leaves_no_row_and_no_file(
 
 
 def test_a_certificate_of_another_release_is_refused_before_a_charge(place: Place) -> None:
-    name, out = install(place, shop("booth", private=True), shop_rows(60)), place.root / "rows.csv"
+    name, out = install(place, shop("booth", private=True)), place.root / "rows.csv"
     assert place.dpicl(f"synth {name} --epsilon 1 --out {out}").returncode == 0
     out.unlink()
     spent = place.dpicl(f"budget {name} --json").stdout
@@ -240,7 +229,7 @@ def test_what_was_left_to_remove_is_swept_and_nothing_else(tmp_path: Path) -> No
 def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_command_completes_it(
     place: Place,
 ) -> None:
-    name = install(place, shop("stall", private=True), shop_rows(60))
+    name = install(place, shop("stall", private=True))
     out = place.root / "rows.csv"
     arguments = f"synth {name} --epsilon 1 --out {out}"
     assert place.dpicl(arguments).returncode == 0
@@ -254,7 +243,7 @@ def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_comman
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_query_is_asked_again_for_nothing(place: Place, sign: signal.Signals) -> None:
-    install_texts(place, letters("notes", private=True), lines(records(40)), lines(records(4)))
+    install_texts(place, letters("notes", private=True))
     arguments = (
         "ask",
         "who is there?",
@@ -283,10 +272,9 @@ def test_a_stopped_query_is_asked_again_for_nothing(place: Place, sign: signal.S
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence(
-    tmp_path: Path, sign: signal.Signals
+    place: Place, sign: signal.Signals
 ) -> None:
-    place = new_place(tmp_path / "place")
-    install(place, shop("kiosk"), shop_rows(60))
+    install(place, shop("kiosk"))
     process = place.start("run demo --datasets kiosk --model fake --run-id r --executor prefect")
     try:
         until(lambda: len(list(pids(place))) > 4, 120, "workers")

@@ -8,7 +8,6 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.harness import Place, edited, install_texts, letters
-from tests.library.text_contracts import lines, records
 
 TEXTS = (
     "agnews",
@@ -145,7 +144,7 @@ def test_sizes_out_of_range_are_one_sentence_before_a_text_is_read(
 def test_gaussian_noise_on_a_budget_without_delta_is_refused(place: Place, cli: Cli) -> None:
     content = letters(private=True)
     content["privacy"]["budget"] = {"epsilon": 8}
-    install_texts(place, content, lines(records(40)), lines(records(4)))
+    install_texts(place, content)
     told = cli.refused("run few-shot-demo --datasets letters --model fake", *SMALL)
     assert (
         "letters: its budget has no delta, which gaussian noise needs; expected budget.delta, or "
@@ -157,7 +156,7 @@ def test_a_checkpoints_own_sixteen_bits_are_refused_there_too_and_float32_is_not
     place: Place, cli: Cli, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama", "dtype": "bfloat16"}')
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    install_texts(place, letters(private=True))
     run = ["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL, "--dry-run"]
     told = cli.refused(*run, "--generator", str(tmp_path))
     assert "has dtype bfloat16, in which one private text moves the votes of others" in told
@@ -168,7 +167,7 @@ def test_a_checkpoints_own_sixteen_bits_are_refused_there_too_and_float32_is_not
 def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, cli: Cli) -> None:
     content = letters(private=True)
     content["privacy"]["budget"] = {"epsilon": 6, "delta": 0.01}
-    install_texts(place, content, lines(records(40)), lines(records(4)))
+    install_texts(place, content)
     _with(place)
     asked = ("run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL)
     (line,) = [

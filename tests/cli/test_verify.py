@@ -12,13 +12,13 @@ from dpicl.release.certificate_issue import certify
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
 from tests.cli.conftest import Cli
-from tests.harness import Place, install, shop, shop_rows
+from tests.harness import Place, install, shop
 
 
 @pytest.fixture
 def file(place: Place, cli: Cli) -> Path:
     """A file with its certificate, written by this installation."""
-    return certified(place, cli, install(place, shop("verified", private=True), shop_rows(60)))
+    return certified(place, cli, install(place, shop("verified", private=True)))
 
 
 def certified(place: Place, cli: Cli, name: str) -> Path:
@@ -104,6 +104,6 @@ def test_a_page_is_written_of_what_holds(place: Place, cli: Cli, file: Path) -> 
 
 
 def test_a_simulation_is_signed_and_certifies_nothing(place: Place, cli: Cli) -> None:
-    path = certified(place, cli, install(place, shop("verified_benchmark"), shop_rows(60)))
+    path = certified(place, cli, install(place, shop("verified_benchmark")))
     code, told = cli.ended(f"verify {path}")
     assert code == 1 and "Nothing is certified: this is a simulation on a public benchmark." in told

@@ -15,7 +15,7 @@ from dpicl.cli.app import app
 from dpicl.cli.options import SAME
 from dpicl.methods import METHODS
 from tests.cli.conftest import Cli
-from tests.harness import SMALL_OPTIONS, Place, install, last_written, shop, shop_rows
+from tests.harness import SMALL_OPTIONS, Place, install, last_written, shop
 
 
 def commands(group: Any = None, words: str = "dpicl") -> Iterator[tuple[str, Any]]:
@@ -27,7 +27,7 @@ def commands(group: Any = None, words: str = "dpicl") -> Iterator[tuple[str, Any
 
 @pytest.fixture
 def till(place: Place) -> Place:
-    install(place, shop("till", private=True), shop_rows(60))
+    install(place, shop("till", private=True))
     return place
 
 
@@ -97,7 +97,7 @@ def completed(place: Place, line: str, **extra: str) -> list[str]:
 
 @pytest.mark.exhaustive
 def test_names_are_completed(place: Place) -> None:
-    install(place, shop("till", private=True), shop_rows(60))
+    install(place, shop("till", private=True))
     assert (
         place.dpicl(
             "run demo", *SMALL_OPTIONS, "--executor", "pool", "--run-id", "first", timeout=300

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import SMALL, World, until, world
+from tests.harness import SMALL, World, place, until, world
 
-__all__ = ["RETRIED", "retried", "world"]
+__all__ = ["RETRIED", "place", "retried", "world"]
 
 RETRIED = {**SMALL, "methods": ["ldp_tabicl"]}
 

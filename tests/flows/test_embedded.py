@@ -27,7 +27,6 @@ from tests.harness import (
     install,
     new_place,
     shop,
-    shop_rows,
     until,
 )
 from tests.leaks import files, hits
@@ -65,7 +64,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         / ("a temporary folder's path may be longer than a socket's " * 2).strip()
     )
     called = calls_are_listed(place.root / "watch")
-    name = install(place, shop(), shop_rows(60))
+    name = install(place, shop())
     arguments = (
         "run",
         "demo",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import complaint, install, new_place, shop, shop_rows
+from tests.harness import Place, complaint, install, shop, shop_rows
 
 
 @contextmanager
@@ -33,9 +33,10 @@ def grow(folder: Path, size: str) -> None:
     subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True)
 
 
-def test_a_full_disk_under_ledger_and_runs_charges_a_release_once(tmp_path: Path) -> None:
+def test_a_full_disk_under_ledger_and_runs_charges_a_release_once(
+    place: Place, tmp_path: Path
+) -> None:
     """It has no room for the whole ledger."""
-    place = new_place(tmp_path / "place")
     install(place, shop("till", private=True), shop_rows(400))
     command = f"protect till --epsilon 1 --shots 2 --out {tmp_path / 'demos.jsonl'}"
     with small_disk(place.home, "72k"):

@@ -8,12 +8,11 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.harness import DPICL, Place, install, new_place, shop, shop_rows
+from tests.harness import DPICL, Place, install, shop, shop_rows
 from tests.infra.databases import Databases, made_databases
 
 
@@ -51,11 +50,10 @@ def watched(place: Place, databases: Databases) -> dict[str, str]:
 
 
 @pytest.mark.exhaustive
-def test_reading_is_enough_for_metrics(databases: Databases, tmp_path: Path) -> None:
+def test_reading_is_enough_for_metrics(databases: Databases, place: Place) -> None:
     """Also while the anchor is behind, as it is between a commit and what follows; and an edit is
     seen.
     """
-    place = new_place(tmp_path / "place")
     install(place, shop("till", private=True), shop_rows(80))
     bought(place, databases, 2)
     anchor = place.home / "ledger.anchor.json"

@@ -27,19 +27,9 @@ from dpicl.release.query_session import QuerySession, request_of
 from dpicl.release.readers import fingerprint, public_corpus, settled_model
 from dpicl.runs.plan import ASKED, make_plan, plan_for, settled_plan
 from dpicl.runs.run_folder import PLAN, read_plan
-from tests.harness import (
-    REPOSITORY,
-    Place,
-    install,
-    install_texts,
-    letters,
-    new_place,
-    shop,
-    shop_rows,
-)
+from tests.harness import REPOSITORY, Place, install, install_texts, letters, new_place, shop
 from tests.library.lm.test_local_chat import TEMPLATE
 from tests.library.served_model import taught, with_template
-from tests.library.text_contracts import lines, records
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +52,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Place]:
     place = new_place(tmp_path / "place")
-    install(place, shop(), shop_rows(60))
+    install(place, shop())
     with place.entered():
         yield place
     close_scorers()
@@ -167,7 +157,7 @@ def test_the_papers_pipelines_complete_and_their_plans_are_as_before(
 def test_the_model_that_votes_on_tokens_keeps_its_name(
     here: Place, folders: dict[str, Path]
 ) -> None:
-    install_texts(here, letters(), lines(records(40)), lines(records(4)))
+    install_texts(here, letters())
     model = {"model": str(folders["chat"])}
     texts = {"datasets": ["letters"], "epsilons": [1.0], "shots": [1], "seeds": [0]}
     for pipeline, name in (
@@ -182,12 +172,7 @@ def test_the_model_that_votes_on_tokens_keeps_its_name(
 def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(
     here: Place, folders: dict[str, Path]
 ) -> None:
-    install_texts(
-        here,
-        letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}),
-        lines(records(40)),
-        lines(records(4)),
-    )
+    install_texts(here, letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}))
     settings = Settings.current()
     how: dict[str, Any] = {
         "epsilon": 2,

@@ -7,8 +7,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +19,7 @@ from dpicl.home.settings import Settings
 from dpicl.methods.options import EnsembleOptions
 from dpicl.models.spec import ModelSpec
 from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
-from tests.harness import Place, charged, install_texts, letters, new_place
+from tests.harness import Place, charged, install_texts, letters
 from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import dying
 
@@ -30,13 +29,9 @@ QUERIES = ["one", "two", "three", "four"]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    install_texts(
-        place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4))
-    )
-    with place.entered():
-        yield place
+def place(place: Place) -> Place:
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}))
+    return place
 
 
 def wish(

@@ -41,10 +41,8 @@ from tests.harness import (
     publish,
     said,
     shop,
-    shop_rows,
 )
 from tests.library.examples import private_contract, random_table, small_contract
-from tests.library.text_contracts import lines, records
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = small_contract()
@@ -59,8 +57,8 @@ Capture = pytest.CaptureFixture[str]
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A table and a set of texts that say they are benchmarks, which nobody has published."""
     place = new_place(tmp_path / "place")
-    install(place, shop(), shop_rows(60))
-    install_texts(place, letters(), lines(records(40)), lines(records(4)))
+    install(place, shop())
+    install_texts(place, letters())
     (place.home / REGISTRY).unlink()
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)

@@ -31,7 +31,6 @@ from tests.harness import (
     shop,
     shop_rows,
 )
-from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan
 
 GRID = {
@@ -167,7 +166,7 @@ def test_what_two_methods_ask_alike_without_demonstrations_is_asked_once(here: P
 def test_what_cannot_be_asked_alike_is_refused_before_a_row_is_read(
     here: Place, changes: dict[str, Any], expected: str
 ) -> None:
-    install_texts(here, letters("postcards"), lines(records(40)), lines(records(4)))
+    install_texts(here, letters("postcards"))
     with edited(here.root / "pipelines.yaml") as content:
         content["models"]["rows"] = {"kind": "tabular", "id": "model.ckpt"}
     with pytest.raises(ModelRefusedError, match=expected):

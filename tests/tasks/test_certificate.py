@@ -38,9 +38,8 @@ from dpicl.release.request import ReleaseRequest
 from dpicl.runs.draw import asked_of, facts_of
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import open_unit
-from tests.harness import SMALL, install, install_texts, letters, new_place, shop, shop_rows
+from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.leaks import hits
-from tests.library.text_contracts import lines, records
 from tests.tasks.stages import steps
 
 NAME, BENCHMARK = "certified", "certified_benchmark"
@@ -57,7 +56,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     contract = shop(NAME, private=True)
     contract["privacy"] |= {"neighbours": "add-or-remove-one", "budget": {"epsilon": 5}}
     install(place, contract, shop_rows(ROWS))
-    install(place, shop(BENCHMARK), shop_rows(60))
+    install(place, shop(BENCHMARK))
     with place.entered():
         settings = Settings.from_environment()
         release(settings, NAME, "gdp_tabicl", 0.5)
@@ -353,12 +352,9 @@ def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtract
     assert second["before"] == first["spent"] != second["spent"]
 
 
-def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(
-    tmp_path: Path,
-) -> None:
-    place = new_place(tmp_path / "place")
+def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(place: Place) -> None:
     contract = letters("certified_letters", private=True)
-    install_texts(place, contract, lines(records(40)), lines(records(4)))
+    install_texts(place, contract)
     grid = {
         **SMALL,
         "datasets": [contract["name"]],
@@ -367,15 +363,14 @@ def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(
         "shots": [1, 2],
         "seeds": [0],
     }
-    with place.entered():
-        run = make_plan("private", grid, None)
-        for stage, references in steps(str(run)):
-            stage(*references)
-        folder = open_unit(str(run), "few_shot_generation__certified_letters__seed0")
-        made = [
-            certify(folder.declared, folder.unit.method, point, folder.settings, facts_of(folder))
-            for point in asked_of(folder)
-        ]
+    run = make_plan("private", grid, None)
+    for stage, references in steps(str(run)):
+        stage(*references)
+    folder = open_unit(str(run), "few_shot_generation__certified_letters__seed0")
+    made = [
+        certify(folder.declared, folder.unit.method, point, folder.settings, facts_of(folder))
+        for point in asked_of(folder)
+    ]
     first, second = made
     assert first.dp_flavor.name == "Approximate DP"
     assert 0 < first.privacy_loss.privacy_parameters.delta < 0.05
@@ -391,18 +386,16 @@ def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(
     assert first.accounting.spent_after and first.accounting.spent_after.delta == 0.05
 
 
-def test_a_ledger_that_was_rebuilt_changes_no_certificate(tmp_path: Path) -> None:
-    place = new_place(tmp_path / "place")
-    install(place, shop("adopted", private=True), shop_rows(60))
-    with place.entered():
-        settings = Settings.from_environment()
-        release(settings, "adopted", "mst_tabicl", 1.0)
-        before = issued(settings, "adopted", "mst_tabicl", 1.0).to_json()
-        for path in (
-            settings.home / "ledger.db",
-            settings.home / "ledger.anchor.json",
-            *released_folder(settings).rglob("*.certificate"),
-        ):
-            path.unlink()
-        adopt(settings)
-        assert issued(settings, "adopted", "mst_tabicl", 1.0).to_json() == before
+def test_a_ledger_that_was_rebuilt_changes_no_certificate(place: Place) -> None:
+    install(place, shop("adopted", private=True))
+    settings = Settings.from_environment()
+    release(settings, "adopted", "mst_tabicl", 1.0)
+    before = issued(settings, "adopted", "mst_tabicl", 1.0).to_json()
+    for path in (
+        settings.home / "ledger.db",
+        settings.home / "ledger.anchor.json",
+        *released_folder(settings).rglob("*.certificate"),
+    ):
+        path.unlink()
+    adopt(settings)
+    assert issued(settings, "adopted", "mst_tabicl", 1.0).to_json() == before

@@ -33,7 +33,6 @@ from tests.harness import (
     shop_rows,
     until,
 )
-from tests.library.text_contracts import lines, records
 
 GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
 
@@ -63,45 +62,40 @@ def drafted(place: Place, method: str, dataset: str) -> Path:
 @pytest.mark.quick("mst_tabicl")
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl"])
 def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(
-    tmp_path: Path, method: str
+    place: Place, method: str
 ) -> None:
-    place = new_place(tmp_path / "place")
-    install(place, shop(private=True), shop_rows(60))
-    with place.entered():
-        run = drafted(place, method, "shop")
-        before = charged()
-        changed = shop(private=True)
-        changed["columns"]["age"]["bounds"] = [0, 200]
-        install(place, changed, shop_rows(60))
-        with pytest.raises(RunError, match="charged under another contract"):
-            run_units(run, InProcess(), report_steps(run))
-        assert charged() == before and not any(entry.artefact_sha256 for entry in before)
-        install(place, shop(private=True), shop_rows(60))
+    install(place, shop(private=True))
+    run = drafted(place, method, "shop")
+    before = charged()
+    changed = shop(private=True)
+    changed["columns"]["age"]["bounds"] = [0, 200]
+    install(place, changed)
+    with pytest.raises(RunError, match="charged under another contract"):
         run_units(run, InProcess(), report_steps(run))
-        assert [entry.release for entry in charged()] == [entry.release for entry in before]
-        assert all(entry.artefact_sha256 for entry in charged())
+    assert charged() == before and not any(entry.artefact_sha256 for entry in before)
+    install(place, shop(private=True))
+    run_units(run, InProcess(), report_steps(run))
+    assert [entry.release for entry in charged()] == [entry.release for entry in before]
+    assert all(entry.artefact_sha256 for entry in charged())
 
 
 def test_a_journal_goes_although_the_process_that_published_was_killed_before_it_could_delete_it(
-    tmp_path: Path,
+    place: Place,
 ) -> None:
-    place = new_place(tmp_path / "place")
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    with place.entered():
-        run = drafted(place, "few_shot_generation", "letters")
-        folder = open_unit(str(run), next(iter(read_plan(run).units)))
-        journals = place.home / "private" / "journals"
-        with Settings.from_environment().entered():
-            drafts = read_drafts(folder)
-            publish_drafts(folder, drafts)
-        assert any(journals.iterdir())
-        run_units(run, InProcess(), report_steps(run))
-        assert not journals.exists() or not any(journals.iterdir())
+    install_texts(place, letters(private=True))
+    run = drafted(place, "few_shot_generation", "letters")
+    folder = open_unit(str(run), next(iter(read_plan(run).units)))
+    journals = place.home / "private" / "journals"
+    with Settings.from_environment().entered():
+        drafts = read_drafts(folder)
+        publish_drafts(folder, drafts)
+    assert any(journals.iterdir())
+    run_units(run, InProcess(), report_steps(run))
+    assert not journals.exists() or not any(journals.iterdir())
 
 
 @pytest.mark.exhaustive
-def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(tmp_path: Path) -> None:
-    place = new_place(tmp_path / "place")
+def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(place: Place) -> None:
     install(place, shop(), shop_rows(200))
     options = (
         "--datasets shop --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0 --model tiny"
@@ -159,7 +153,7 @@ def test_a_unit_s_texts_are_written_in_parts_and_a_killed_run_goes_on_in_others(
         "parts": [InParts(3, 1), InParts(2, 1), InParts(2)],
     }.items():
         place = new_place(tmp_path / name)
-        install_texts(place, letters(private=False), lines(records(40)), lines(records(4)))
+        install_texts(place, letters(private=False))
         with place.entered():
             chosen = {
                 **GRID,
@@ -189,7 +183,7 @@ def test_what_a_model_began_to_write_is_charged_anew_where_another_one_writes(
 ) -> None:
     """Both have read rows; one that fails before it reads any is replaced for nothing."""
     place = new_place(tmp_path)
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    install_texts(place, letters(private=True))
     with place.entered():
         for number, generator in enumerate(("fake", "tiny")):
             chosen = {

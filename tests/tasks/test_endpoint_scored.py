@@ -12,7 +12,7 @@ from dpicl.ground.errors import ModelError, RunError
 from dpicl.ground.files import read_json
 from dpicl.models.opening import open_scorer
 from dpicl.models.spec import ModelSpec
-from tests.harness import Place, edited, install, new_place, shop, shop_rows
+from tests.harness import Place, edited, install, new_place, shop
 from tests.library.endpoint_server import Habits, serving
 from tests.tasks.stages import make_plan, steps
 
@@ -28,7 +28,7 @@ GRID = {
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     made = new_place(tmp_path / "place")
-    install(made, shop(), shop_rows(60))
+    install(made, shop())
     return made
 
 

@@ -22,7 +22,6 @@ from dpicl.runs import evaluate
 from dpicl.runs.artefacts import remove_private
 from dpicl.runs.execute import InProcess, run_units
 from tests.harness import Place, install, install_texts, letters, new_place, rows, shop, shop_rows
-from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan, steps
 
 METHODS = ("gdp_tabicl", "mst_tabicl")
@@ -64,9 +63,8 @@ def spent(place: Place) -> dict[str, list[float]]:
 @pytest.mark.quick("gdp_tabicl")
 @pytest.mark.parametrize("method", METHODS)
 def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(
-    tmp_path: Path, method: str
+    place: Place, method: str
 ) -> None:
-    place = new_place(tmp_path / "place")
     install(place, contract(CHARGED), shop_rows(90))
     run = run_of(place, method, keep=True)
     private = place.home / "private" / "shop" / "r"
@@ -85,8 +83,7 @@ def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(
     assert "noise of standard deviation" in (run / "report.html").read_text()
     assert "majority" not in json.dumps(found)
 
-    with place.entered():
-        remove_private(run, Settings.from_environment())
+    remove_private(run, Settings.from_environment())
     assert rows(run_of(place, method, "again") / "results.csv") == first and spent(place) == paid
 
 
@@ -138,9 +135,8 @@ class Fails(HashScorer):
 
 
 def test_a_private_row_that_a_model_fails_on_stops_no_run_and_is_in_no_public_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = new_place(tmp_path / "place")
     install(place, contract(CHARGED), shop_rows(90))
     monkeypatch.setattr(evaluate, "scorer_of", lambda *_: Fails())
     run = run_of(place, "mst_tabicl")
@@ -148,38 +144,34 @@ def test_a_private_row_that_a_model_fails_on_stops_no_run_and_is_in_no_public_co
     assert Fails().tally((), ())["calls"] == 0 and not list(run.glob("units/*/scored/*.json"))
 
 
-def test_answers_that_are_missing_are_not_counted_as_wrong_ones(tmp_path: Path) -> None:
-    place = new_place(tmp_path / "place")
+def test_answers_that_are_missing_are_not_counted_as_wrong_ones(place: Place) -> None:
     install(place, contract(CHARGED), shop_rows(90))
-    with place.entered():
-        run = make_plan("private", {**GRID, "methods": ["mst_tabicl"]}, "r")
-        for stage, references in steps(str(run)):
-            if stage.name == "evaluate":
-                rmtree(next((place.home / "private").rglob("scored")))
-                with pytest.raises(
-                    DpiclError, match="answers to be counted are missing; resume the run"
-                ):
-                    stage(*references)
-                break
-            stage(*references)
-        run_units(run, InProcess(), report_steps(run))
+    run = make_plan("private", {**GRID, "methods": ["mst_tabicl"]}, "r")
+    for stage, references in steps(str(run)):
+        if stage.name == "evaluate":
+            rmtree(next((place.home / "private").rglob("scored")))
+            with pytest.raises(
+                DpiclError, match="answers to be counted are missing; resume the run"
+            ):
+                stage(*references)
+            break
+        stage(*references)
+    run_units(run, InProcess(), report_steps(run))
     assert len(rows(run / "results.csv")) == 3
 
 
 @pytest.mark.quick("charge")
 @pytest.mark.parametrize("stopped_at", ["charge", "serialize", "report"])
-def test_a_run_goes_on_under_its_own_contract_alone(tmp_path: Path, stopped_at: str) -> None:
+def test_a_run_goes_on_under_its_own_contract_alone(place: Place, stopped_at: str) -> None:
     """Rows that were held out in private are no public queries because a contract says so now, nor
     was a release promised less.
     """
-    place = new_place(tmp_path / "place")
     install(place, contract(CHARGED), shop_rows(90))
-    with place.entered():
-        run = make_plan("private", {**GRID, "methods": ["gdp_tabicl"]}, "r")
-        for stage, references in steps(str(run)):
-            if stage.name == stopped_at:
-                break
-            stage(*references)
+    run = make_plan("private", {**GRID, "methods": ["gdp_tabicl"]}, "r")
+    for stage, references in steps(str(run)):
+        if stage.name == stopped_at:
+            break
+        stage(*references)
     install(
         place,
         {
@@ -188,45 +180,38 @@ def test_a_run_goes_on_under_its_own_contract_alone(tmp_path: Path, stopped_at: 
         },
         shop_rows(90),
     )
-    with (
-        place.entered(),
-        pytest.raises(
-            DpiclError, match="its contract has changed since run r began; start a new run"
-        ),
+    with pytest.raises(
+        DpiclError, match="its contract has changed since run r began; start a new run"
     ):
         make_plan("private", {}, "r", resume=True)
     raised = contract(CHARGED)
     raised["privacy"]["budget"] = {"epsilon": 1000}
     install(place, raised, shop_rows(90))
-    with place.entered():
-        # a cap may be raised
-        assert make_plan("private", {}, "r", resume=True) == run
+    # a cap may be raised
+    assert make_plan("private", {}, "r", resume=True) == run
 
 
-def test_queries_that_changed_while_a_run_was_stopped_are_refused(tmp_path: Path) -> None:
-    place = new_place(tmp_path / "place")
-    install(place, shop(private=True), shop_rows(60))
-    with place.entered():
-        run = make_plan("private", {**GRID, "methods": ["gdp_tabicl"]}, "r")
-        for stage, references in steps(str(run)):
-            if stage.name == "score":
-                break
-            stage(*references)
-        remove_private(run, Settings.from_environment())
-        (place.root / "data" / "shop_queries.csv").write_text(shop_rows(12, seed=7))
-        with pytest.raises(
-            DpiclError, match="its queries have changed since this run began; start a new run"
-        ):
-            run_units(run, InProcess())
+def test_queries_that_changed_while_a_run_was_stopped_are_refused(place: Place) -> None:
+    install(place, shop(private=True))
+    run = make_plan("private", {**GRID, "methods": ["gdp_tabicl"]}, "r")
+    for stage, references in steps(str(run)):
+        if stage.name == "score":
+            break
+        stage(*references)
+    remove_private(run, Settings.from_environment())
+    (place.root / "data" / "shop_queries.csv").write_text(shop_rows(12, seed=7))
+    with pytest.raises(
+        DpiclError, match="its queries have changed since this run began; start a new run"
+    ):
+        run_units(run, InProcess())
 
 
 @pytest.mark.quick("mst_tabicl-None")
 @pytest.mark.parametrize("split", [None, {"test_fraction": 0.5}])
 @pytest.mark.parametrize("method", METHODS)
 def test_without_a_charge_no_row_is_asked_and_the_report_says_so(
-    tmp_path: Path, method: str, split: Any
+    place: Place, method: str, split: Any
 ) -> None:
-    place = new_place(tmp_path / "place")
     install(place, contract(split), shop_rows(90))
     run = run_of(place, method, keep=True)
     assert rows(run / "results.csv") == []
@@ -240,27 +225,19 @@ def test_without_a_charge_no_row_is_asked_and_the_report_says_so(
     assert len(demonstrations) == 2 and all(demonstrations.values())
 
 
-def test_a_run_of_ensembles_needs_public_queries_before_anything_is_charged(tmp_path: Path) -> None:
-    place = new_place(tmp_path / "place")
+def test_a_run_of_ensembles_needs_public_queries_before_anything_is_charged(place: Place) -> None:
     made = letters(private=True)
     made["source"]["test"] = made["source"].pop("queries")
-    install_texts(place, made, lines(records(40)), lines(records(4)))
+    install_texts(place, made)
     grid = {**GRID, "datasets": ["letters"], "methods": ["dp_icl"]}
-    with (
-        place.entered(),
-        pytest.raises(PrivacyError, match="letters: a run of dp_icl answers queries"),
-    ):
+    with pytest.raises(PrivacyError, match="letters: a run of dp_icl answers queries"):
         make_plan("private", grid, "r")
     assert not (place.home / "ledger.db").exists()
 
 
-def test_private_rows_that_report_themselves_are_not_split(tmp_path: Path) -> None:
-    place = new_place(tmp_path / "place")
+def test_private_rows_that_report_themselves_are_not_split(place: Place) -> None:
     install(place, contract(CHARGED), shop_rows(90))
-    with (
-        place.entered(),
-        pytest.raises(
-            PrivacyError, match="shop: ldp_tabicl shows how many rows report, and `split` lets"
-        ),
+    with pytest.raises(
+        PrivacyError, match="shop: ldp_tabicl shows how many rows report, and `split` lets"
     ):
         make_plan("private", {**GRID, "methods": ["ldp_tabicl"]}, "r")

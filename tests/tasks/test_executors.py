@@ -20,27 +20,14 @@ from dpicl.report import report_steps
 from dpicl.runs.chain import stages
 from dpicl.runs.execute import InProcess, Step, WorkerPool, run_units
 from dpicl.runs.plan import make_plan
-from tests.harness import (
-    Place,
-    charged,
-    install,
-    install_texts,
-    letters,
-    new_place,
-    shop,
-    shop_rows,
-    until,
-)
-from tests.library.text_contracts import lines, records
+from tests.harness import Place, charged, install, install_texts, letters, new_place, shop, until
 
 GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0, 1], "model": "fake"}
 
 
 def a_place(place: Place, *, private: bool = False) -> Place:
-    install(place, shop("kiosk", private=private), shop_rows(60))
-    install_texts(
-        place, letters("postcards", private=private), lines(records(40)), lines(records(4))
-    )
+    install(place, shop("kiosk", private=private))
+    install_texts(place, letters("postcards", private=private))
     return place
 
 

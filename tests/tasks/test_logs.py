@@ -127,9 +127,8 @@ def test_without_the_variable_logs_are_plain_and_name_the_unit(
 
 
 def test_an_unknown_format_is_refused_before_anything_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    place = new_place(tmp_path / "place")
     with place.entered(DPICL_LOG_FORMAT="xml"):
         sentence = complaint(call_main(["run", "demo"], capsys))
         with pytest.raises(Exception, match="DPICL_LOG_FORMAT"):

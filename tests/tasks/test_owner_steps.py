@@ -25,7 +25,6 @@ from tests.harness import (
     shop,
     shop_rows,
 )
-from tests.library.text_contracts import lines, records
 
 GRID: dict[str, Any] = {
     "methods": ["gdp_tabicl"],
@@ -72,7 +71,7 @@ class Noting(InProcess):
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     place = new_place(tmp_path / "place")
-    install(place, shop(private=True), shop_rows(60))
+    install(place, shop(private=True))
     (place.root / "data" / "shop_queries.csv").write_text(shop_rows(6, seed=1))
     return place
 
@@ -101,7 +100,7 @@ def test_workers_are_given_what_they_may_do_before_the_owner_s_next_step_which_i
 
 def test_units_that_share_a_pass_wait_for_each_other_s_charges(tmp_path: Path) -> None:
     place = new_place(tmp_path / "place")
-    install_texts(place, letters(private=False), lines(records(40)), lines(records(4)))
+    install_texts(place, letters(private=False))
     with place.entered():
         grid = {
             **GRID,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,16 +24,7 @@ from dpicl.runs.plan import draft_plan
 from dpicl.runs.probe import PROBE
 from dpicl.runs.run_folder import read_plan
 from tasks.stages import probe
-from tests.harness import (
-    Place,
-    charged,
-    install,
-    install_texts,
-    letters,
-    new_place,
-    shop,
-    shop_rows,
-)
+from tests.harness import Place, charged, install, install_texts, letters, shop
 from tests.library.endpoint_server import Habits, serving
 from tests.library.text_contracts import as_free_text, lines, records
 from tests.library.vote_models import made, tiny_model
@@ -53,12 +43,10 @@ ASKED = {**TABLES, "methods": ["dp_icl"], "datasets": ["letters"]}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    install(place, shop(private=True), shop_rows(60))
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    with place.entered():
-        yield place
+def place(place: Place) -> Place:
+    install(place, shop(private=True))
+    install_texts(place, letters(private=True))
+    return place
 
 
 def planned(changes: dict[str, Any], run_id: str = "a", pipeline: str = "private") -> str:
@@ -175,7 +163,7 @@ def test_asking_refuses_a_model_before_its_release_is_opened(place: Place, habit
 def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
     content = letters("written", private=True)
     as_free_text(content)
-    install_texts(place, content, lines(records(40)), lines(records(4)))
+    install_texts(place, content)
     with serving(Habits(apis=("chat",), logprobs="none", writes=True)) as server:
         fine = {**ASKED, "datasets": ["written"], "generator": "fake"}
         assert probe.fn(planned({**fine, "model": f"{server.url}#m"})) == "2 models answer"
@@ -189,7 +177,7 @@ def test_open_answers_are_not_asked_for_where_nothing_can_measure_them(
 ) -> None:
     content = letters("written", private=True)
     as_free_text(content)
-    install_texts(place, content, lines(records(40)), lines(records(4)))
+    install_texts(place, content)
     for name in ("rouge_score", "rouge_score.rouge_scorer"):
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     scorers.cache_clear()

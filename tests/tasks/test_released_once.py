@@ -15,7 +15,6 @@ from dpicl.ground.errors import BudgetError, LedgerError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
-from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import STEPS, Death, join, start
 from tests.tasks.stages import make_plan, steps
 
@@ -45,7 +44,7 @@ def place_with(root: Path, cap: float = 1000) -> Place:
     place, contract = new_place(root), shop(private=True)
     contract["privacy"] = {**contract["privacy"], "budget": {"epsilon": cap}}
     install(place, contract, shop_rows(80))
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    install_texts(place, letters(private=True))
     return place
 
 

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,11 @@ THREADS = 8
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     install_texts(
         place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(ROWS)), lines(records(4))
     )
-    with place.entered():
-        yield place
+    return place
 
 
 def wish() -> EnsembleRequest:

@@ -24,7 +24,7 @@ from dpicl.runs.execute import InProcess, WorkerPool, run_units
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import RUNNING, begun_together, not_run, read_plan, running
 from lab.compare.sides import side_of
-from tests.harness import REPOSITORY, Place, World, install, new_place, shop, shop_rows
+from tests.harness import REPOSITORY, Place, World, install, new_place, shop
 
 AN_INSTANT = 1e-4
 """Hours: nothing but the first begins in them."""
@@ -43,7 +43,7 @@ SAID = f"Not run, as its 0.0001 h were over: {', '.join(LEFT)}."
 
 def a_place(place: Place) -> Place:
     for name in GRID["datasets"]:
-        install(place, shop(name), shop_rows(60))
+        install(place, shop(name))
     return place
 
 
@@ -137,7 +137,7 @@ def test_time_decides_nothing_of_private_rows_whenever_they_became_private(tmp_p
     place = a_place(new_place(tmp_path / "place"))
     with place.entered():
         run = make_plan("demo", GRID, "r")
-        install(place, shop("stall", private=True), shop_rows(60))
+        install(place, shop("stall", private=True))
         for work_on in (lambda: make_plan("private", GRID, "other"), lambda: work(run)):
             with pytest.raises(
                 PrivacyError,

@@ -29,19 +29,17 @@ from dpicl.release.one_release import RELEASE_LOCK, PublishedRelease, planned_ta
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.rows import Rows
 from dpicl.runs.forecast import series_forecasts
-from tests.harness import Place, new_place
+from tests.harness import Place
 from tests.library.series_contracts import NAME, after, of_rows, series_tree, visit, visits
 
 DAYS = 12
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     declare(place)
     put(place, visits())
-    with place.entered():
-        yield place
+    return place
 
 
 def declare(place: Place, tree: dict[str, Any] | None = None) -> None:

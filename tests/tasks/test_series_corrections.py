@@ -4,9 +4,7 @@ method would take them for rows that come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,7 @@ from dpicl.release.horizon import entering_counts, release_planned
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.report.quality import series_facts, series_page
-from tests.harness import Place, new_place
+from tests.harness import Place
 from tests.library.series_contracts import (
     NAME,
     after,
@@ -66,11 +64,9 @@ def tree(
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     declare(place, tree())
-    with place.entered():
-        yield place
+    return place
 
 
 def put(place: Place, rows: list[dict[str, Any]]) -> None:

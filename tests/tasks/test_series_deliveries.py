@@ -4,7 +4,7 @@ mean what the contract says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +86,11 @@ def of_day(day: int) -> list[Row]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     declare(place, tree())
     for day in range(1, 6):
         put(place.root, day, of_day(day), "parquet" if day == 3 else "csv")
-    with place.entered():
-        yield place
+    return place
 
 
 def counts(days: int) -> list[int]:

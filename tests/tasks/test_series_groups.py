@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from dpicl.release.one_release import PublishedRelease, planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.runs.forecast import series_forecasts
 from dpicl.runs.plan import make_plan
-from tests.harness import Place, new_place
+from tests.harness import Place
 from tests.library.series_contracts import NAME, after, series_tree, visits
 from tests.tasks.test_series import declare, put, same, spent
 
@@ -34,14 +33,12 @@ METHOD, DAYS = "gdp_tabicl", 12
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     tree = series_tree()
     tree["privacy"]["budget"]["epsilon"] = 6
     declare(place, tree)
     put(place, visits())
-    with place.entered():
-        yield place
+    return place
 
 
 def planned(shots: int = 2, epsilon: str = "2") -> Any:

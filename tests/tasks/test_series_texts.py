@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from dpicl.release.pipelines import Options
 from dpicl.runs import draw as generate_stage
 from dpicl.runs import plan as planning
 from dpicl.runs.forecast import series_forecasts
-from tests.harness import Place, letters, new_place, run_here
+from tests.harness import Place, letters, run_here
 from tests.library.series_contracts import after
 from tests.library.text_contracts import lines, records
 
@@ -79,14 +78,12 @@ def put(place: Place, period: str, count: int, suffix: str = ".jsonl") -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     declare(place, tree())
     (place.root / "data" / "public.jsonl").write_bytes(lines(records(4)))
     for period in PERIODS[:4]:
         put(place, period, 40)
-    with place.entered():
-        yield place
+    return place
 
 
 def made(

@@ -17,7 +17,6 @@ from dpicl.ground.errors import BudgetError, ModelRefusedError
 from dpicl.home.settings import Settings
 from dpicl.methods.mst_tabicl import MstTabicl
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
-from tests.library.text_contracts import lines, records
 
 HEAVY = (
     "scipy",
@@ -119,9 +118,7 @@ def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(
 def test_queries_are_charged_once_for_all_of_them_and_answered_alike_by_the_command(
     place: Place,
 ) -> None:
-    install_texts(
-        place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4))
-    )
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}))
     session = dpicl.Session(
         place.home, data=place.root / "data", contracts=place.root / "contracts"
     )

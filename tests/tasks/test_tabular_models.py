@@ -5,7 +5,6 @@ cannot answer is refused for free.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,11 @@ from tests.harness import (
     install,
     install_texts,
     letters,
-    new_place,
     run_here,
     shop,
     shop_rows,
 )
 from tests.library.tabular_models import random_weights
-from tests.library.text_contracts import lines, records
 
 ROWS = 60
 GRID = {
@@ -50,11 +47,9 @@ GRID = {
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     install(place, shop(), shop_rows(80))
-    with place.entered():
-        yield place
+    return place
 
 
 def entered(place: Place, package: str = "tabicl", **entry: Any) -> None:
@@ -138,7 +133,7 @@ def test_what_no_rows_answer_is_refused_before_anything_is_charged(
     place: Place, changes: dict[str, Any], sentence: str
 ) -> None:
     entered(place)
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    install_texts(place, letters(private=True))
     with pytest.raises(ModelRefusedError, match=sentence):
         make_plan("private", {**GRID, "epsilons": [1], **changes}, "a")
     assert not charged() and not Settings.current().runs.joinpath("a").exists()
