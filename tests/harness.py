@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import cycle
 from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -219,7 +220,8 @@ def grid_of(dataset: str, *methods: str, **changes: Any) -> dict[str, Any]:
     by hashes.
     """
     plain = {"epsilons": ["1"], "shots": [2], "seeds": [0], "model": "fake"}
-    return {"datasets": [dataset], "methods": [*methods], **plain, **changes}
+    named = {"methods": [*methods]} if methods else {}
+    return {"datasets": [dataset], **named, **plain, **changes}
 
 
 def run_here(run_id: str, pipeline: str = "demo", **changes: Any) -> Path:
@@ -432,6 +434,16 @@ class World(Place):
         runs = self.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 200})
         return next(run for run in runs if run["parameters"].get("run_id") == run_id)
 
+    def events(self, event: str, resource: str) -> list[dict[str, Any]]:
+        """The server's events of this name about this resource."""
+        asked = {"event": {"name": [event]}, "resource": {"id": [resource]}}
+        return list(self.ask("events/filter", {"filter": asked})["events"])
+
+    def task_run(self, run_id: str, name: str) -> dict[str, Any]:
+        """The task run of this name."""
+        (found,) = (task for task in self.task_runs(run_id) if task["name"] == name)
+        return found
+
     def task_runs(self, run_id: str) -> list[dict[str, Any]]:
         """Task runs of the newest flow run of a run."""
         flow_run = self.flow_run(run_id)["id"]
@@ -498,30 +510,64 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 @contextmanager
+def process_group(
+    command: Sequence[str], log: Path, environment: Mapping[str, str], folder: Path
+) -> Iterator[subprocess.Popen[str]]:
+    """A program in a process group of its own, its words in a file; ended with all that it started,
+    and with this process.
+    """
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=said,
+            stderr=said,
+            text=True,
+            cwd=folder,
+            start_new_session=True,
+        )
+    guard = stop_with_parent(process.pid)
+    try:
+        yield process
+    finally:
+        guard.kill()
+        guard.wait()
+        end(process)
+
+
+@contextmanager
 def running_server(place: Place, **extra: str) -> Iterator[str]:
     """A Prefect server with its pages on a free port; gives its address."""
     url = f"http://127.0.0.1:{(port := free_port())}"
     options = f"server start --host 127.0.0.1 --port {port}"
     command = [str(DPICL.with_name("prefect")), *options.split()]
-
-    environment = {
-        **_bare_environment(),
-        **place.environment,
-        "PREFECT_SERVER_UI_API_URL": f"{url}/api",
-        **extra,
-    }
-    with (place.root / "server.log").open("w") as log:
-        server = subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, text=True, start_new_session=True
-        )
-    guard = stop_with_parent(server.pid)
-    try:
+    pages = {"PREFECT_SERVER_UI_API_URL": f"{url}/api"}
+    environment = {**_bare_environment(), **place.environment, **pages, **extra}
+    with process_group(command, place.root / "server.log", environment, place.root):
         until(lambda: answers(f"{url}/api/health"), 120, "the Prefect server")
         yield url
-    finally:
-        guard.kill()
-        guard.wait()
-        end(server)
+
+
+def forked(target: Callable[..., object], *arguments: Any) -> BaseProcess:
+    """A function at work in a fork of a process that has imported what is needed."""
+    process = multiprocessing.get_context("forkserver").Process(target=target, args=arguments)
+    process.start()
+    return process
+
+
+def exit_code(process: BaseProcess, seconds: float = 90) -> int:
+    """How a process ended; fails if it does not."""
+    process.join(seconds)
+    assert process.exitcode is not None, "it hangs"
+    return process.exitcode
+
+
+def python(code: str, *arguments: object, folder: Path | None = None) -> str:
+    """The last line that a program prints, run by a Python of its own."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
 
 
 @contextmanager
@@ -638,6 +684,13 @@ def complaint(finished: subprocess.CompletedProcess[str] | tuple[int, str]) -> s
 
 def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What a command that succeeds prints, run in this process."""
+    code, out, err = typed(capture, *arguments)
+    assert not code and not talk(err), err
+    return out
+
+
+def typed(capture: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command, run in this process."""
     from dpicl.cli import main
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
@@ -645,9 +698,7 @@ def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
         # as where no terminal is, whatever the tests were started from
         patch.setattr("dpicl.cli.terminal.console._width", 1_000)
         main()
-    out, err = capture.readouterr()
-    assert not stopped.value.code and not talk(err), err
-    return str(out)
+    return int(stopped.value.code or 0), *capture.readouterr()
 
 
 def talk(err: str) -> list[str]:
@@ -662,15 +713,6 @@ def talk(err: str) -> list[str]:
 
 
 def call_main(arguments: Sequence[str], capture: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """The command line's entry point in this process: exit code and standard error."""
-    from dpicl.cli import main
-
-    before, sys.argv = sys.argv, ["dpicl", *arguments]
-    try:
-        main()
-        code = 0
-    except SystemExit as stopped:
-        code = int(stopped.code or 0)
-    finally:
-        sys.argv = before
-    return code, capture.readouterr().err
+    """Exit code and standard error of a command, run in this process."""
+    code, _, err = typed(capture, *arguments)
+    return code, err

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dpicl.cli import main
-from tests.harness import complaint, place, said, world
+from tests.harness import complaint, place, said, typed, world
 
 __all__ = ["place", "world"]
 
@@ -25,10 +24,7 @@ class Cli:
 
     def whole(self, line: str, *more: str) -> tuple[int, str, str]:
         """Exit code, standard output and standard error."""
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
-            patch.setattr("sys.argv", ["dpicl", *shlex.split(line), *more])
-            main()
-        return int(stopped.value.code or 0), *self.capsys.readouterr()
+        return typed(self.capsys, *shlex.split(line), *more)
 
     def ended(self, line: str, *more: str) -> tuple[int, str]:
         """Exit code and standard error."""

@@ -8,7 +8,6 @@ import csv
 import json
 import re
 from collections.abc import Callable, Sequence
-from datetime import date
 from pathlib import Path
 
 import jsonschema
@@ -24,7 +23,6 @@ from tests.harness import Place
 
 Columns = dict[str, Sequence[object]]
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
-DAY = date(2019, 2, 27)
 
 
 def draws() -> np.random.Generator:

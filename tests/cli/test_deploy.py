@@ -7,15 +7,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.harness import DPICL, World, complaint, end, rows, until
+from tests.harness import DPICL, World, complaint, process_group, rows, until
 
 PREFECT = str(DPICL.with_name("prefect"))
 PIPELINE: dict[str, Any] = {
@@ -86,24 +85,10 @@ def prefect(world: World, folder: Path, *words: str) -> None:
     assert told.returncode == 0, told.stdout + told.stderr
 
 
-@contextmanager
-def working(world: World) -> Iterator[None]:
+def working(world: World) -> AbstractContextManager[object]:
     """A worker of the pool."""
-    command = [PREFECT, "worker", "start", "--pool", "hospital"]
-    with (world.root / "worker.log").open("w") as log:
-        process = subprocess.Popen(
-            command,
-            env=environment(world),
-            cwd=world.root,
-            stdout=log,
-            stderr=log,
-            text=True,
-            start_new_session=True,
-        )
-    try:
-        yield
-    finally:
-        end(process)
+    command = [PREFECT, *["worker", "start", "--pool", "hospital"]]
+    return process_group(command, world.root / "worker.log", environment(world), world.root)
 
 
 @pytest.mark.exhaustive

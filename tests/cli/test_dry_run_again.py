@@ -14,7 +14,7 @@ from dpicl.models.kinds.local import BUNDLED
 from dpicl.runs.model_check import FOLDER, remembered
 from dpicl.runs.plan import plan_for
 from tests.cli.conftest import Cli
-from tests.harness import Place, install, shop
+from tests.harness import Place, grid_of, install, shop
 
 GRID = "--datasets till --methods gdp_tabicl --epsilons 1 --shots 2 --seeds 0"
 
@@ -27,15 +27,7 @@ def till(place: Place) -> Place:
 
 def _where(till: Place, model: str, **changes: object) -> Path | None:
     settings = Settings.from_environment()
-    grid = {
-        "datasets": ["till"],
-        "methods": ["gdp_tabicl"],
-        "epsilons": [1],
-        "shots": [2],
-        "seeds": [0],
-        "model": model,
-        **changes,
-    }
+    grid = grid_of("till", "gdp_tabicl", model=model, **changes)
     return remembered(plan_for("demo", grid, settings), settings)
 
 

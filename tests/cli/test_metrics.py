@@ -36,6 +36,7 @@ from tests.harness import (
     complaint,
     end,
     free_port,
+    grid_of,
     install,
     new_place,
     until,
@@ -44,7 +45,7 @@ from tests.leaks import hits
 from tests.tasks.stages import in_process
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-GRID = {"datasets": ["canaries"], "epsilons": ["1"], "shots": [2], "seeds": [0], "model": "fake"}
+GRID = grid_of("canaries")
 GRAFANA = REPOSITORY / "infra" / "grafana"
 PROMTOOL = shutil.which("promtool")
 

@@ -25,7 +25,7 @@ from prefect.states import Completed, Running
 from dpicl.ground.errors import DataError
 from flows import maintenance
 from flows.tabicl import sweep
-from tests.harness import World, end, install, shop, shop_rows, until
+from tests.harness import SMALL, World, end, install, shop, shop_rows, until
 
 EVERY_MINUTE = {
     "title": "Both methods, every minute",
@@ -275,14 +275,9 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
         1,
     )
     assert row["outlook"].startswith("enough for 2 of 5 new periods of 1826 days, until ")
-    wanted = {
-        "filter": {
-            "event": {"name": ["dpicl.budget.low"]},
-            "resource": {"id": ["dpicl.account.till"]},
-        }
-    }
-    until(lambda: world.ask("events/filter", wanted)["events"], 30, "the event", every=0.5)
-    (event, *_) = world.ask("events/filter", wanted)["events"]
+    wanted = "dpicl.budget.low", "dpicl.account.till"
+    until(lambda: world.events(*wanted), 30, "the event", every=0.5)
+    (event, *_) = world.events(*wanted)
     assert event["resource"]["prefect.resource.id"] == "dpicl.account.till"
     assert event["payload"]["runs_left"] == 2
     quoted = world.dpicl(
@@ -378,11 +373,7 @@ def impatient(world: World) -> Iterator[None]:
 def done_by(world: World, automation: str) -> list[dict[str, Any]]:
     """Events of actions that an automation has carried out."""
     (known,) = world.ask("automations/filter", {"automations": {"name": {"any_": [automation]}}})
-    asked = {
-        "event": {"name": ["prefect.automation.action.executed"]},
-        "resource": {"id": [f"prefect.automation.{known['id']}"]},
-    }
-    return list(world.ask("events/filter", {"filter": asked})["events"])
+    return world.events("prefect.automation.action.executed", f"prefect.automation.{known['id']}")
 
 
 def causes(done: dict[str, Any]) -> set[str]:
@@ -405,19 +396,10 @@ def test_a_failed_check_of_the_data_triggers_its_automation(world: World) -> Non
     contract["columns"]["spent"]["bounds"] = [-5, 60]
     install(world, contract, shop_rows(80))
     with pytest.raises(DataError, match="stall: column 'spent': breaks in_bounds"):
-        world.sweep(
-            "stall-run",
-            {"datasets": ["stall"], "epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"},
-            pipeline="private",
-        )
-    failed = {
-        "filter": {
-            "event": {"name": ["dpicl.validation.failed"]},
-            "resource": {"id": ["dpicl.dataset.stall"]},
-        }
-    }
-    until(lambda: world.ask("events/filter", failed)["events"], 30, "the event", every=0.5)
-    (event,) = world.ask("events/filter", failed)["events"]
+        world.sweep("stall-run", {**SMALL, "datasets": ["stall"]}, pipeline="private")
+    failed = "dpicl.validation.failed", "dpicl.dataset.stall"
+    until(lambda: world.events(*failed), 30, "the event", every=0.5)
+    (event,) = world.events(*failed)
     assert event["payload"] == {"run": "stall-run"}
     own = f"prefect.event.{event['id']}"
     until(

@@ -224,9 +224,8 @@ def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
         if not path.stat().st_mode & 0o001:
             pytest.skip("nobody else comes here")
     script = (
-        "import os, sys; os.setuid(65534)\nfrom pathlib import Path\n"
-        "from dpicl.home.settings import make_private\n"
-        "make_private(Path(sys.argv[1]), 'DPICL_HOME')"
+        "import os, sys; os.setuid(65534)\nfrom pathlib import Path\nfrom dpicl.home.settings "
+        "import make_private\nmake_private(Path(sys.argv[1]), 'DPICL_HOME')"
     )
     done = subprocess.run(
         [DPICL.with_name("python"), "-c", script, tmp_path / "theirs"],

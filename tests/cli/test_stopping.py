@@ -207,9 +207,8 @@ def test_a_stop_leaves_the_rows_that_another_process_works_with(
     (rows / "table").write_text("private")
     stopped = (
         "from pathlib import Path; from dpicl.ground.shutdown import leave, passing; from "
-        "dpicl.ground.files import locked\n"
-        f"with locked(Path({str(lock)!r}), shared=True), passing(Path({str(rows)!r}), "
-        f"lock=Path({str(lock)!r})): leave('stopped')"
+        f"dpicl.ground.files import locked\nwith locked(Path({str(lock)!r}), shared=True), "
+        f"passing(Path({str(rows)!r}), lock=Path({str(lock)!r})): leave('stopped')"
     )
     with locked(lock, shared=True) if is_held else nullcontext():
         done = subprocess.run(

@@ -7,21 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.harness import Place, edited, install_texts, letters
+from tests.harness import REPOSITORY, Place, edited, install_texts, letters
 
-TEXTS = (
-    "agnews",
-    "amazon",
-    "dbpedia",
-    "docstrings",
-    "docvqa",
-    "mit_director",
-    "mit_genre",
-    "samsum",
-    "sroie",
-    "sst2",
-    "trec",
-)
+TEXTS = sorted(path.stem for path in (REPOSITORY / "data_contracts" / "texts").glob("*.yaml"))
 
 
 @pytest.mark.quick("docstrings", "docvqa")
@@ -61,7 +49,8 @@ def test_a_broken_contract_of_texts_is_one_sentence(place: Place, cli: Cli) -> N
     )
 
 
-SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
+RUN = "run few-shot-demo --datasets letters --model fake"
+SMALL = "--epsilons 4 --seeds 0 --shots 2"
 
 
 @pytest.mark.quick(
@@ -138,14 +127,14 @@ def test_sizes_out_of_range_are_one_sentence_before_a_text_is_read(
     place: Place, cli: Cli, options: dict[str, object], phrase: str
 ) -> None:
     _with(place, **options)
-    assert phrase in cli.refused("run few-shot-demo --model fake", *SMALL)
+    assert phrase in cli.refused(f"run few-shot-demo --model fake {SMALL}")
 
 
 def test_gaussian_noise_on_a_budget_without_delta_is_refused(place: Place, cli: Cli) -> None:
     content = letters(private=True)
     content["privacy"]["budget"] = {"epsilon": 8}
     install_texts(place, content)
-    told = cli.refused("run few-shot-demo --datasets letters --model fake", *SMALL)
+    told = cli.refused(f"{RUN} {SMALL}")
     assert (
         "letters: its budget has no delta, which gaussian noise needs; expected budget.delta, or "
         "mechanism exponential" in told
@@ -157,11 +146,11 @@ def test_a_checkpoints_own_sixteen_bits_are_refused_there_too_and_float32_is_not
 ) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama", "dtype": "bfloat16"}')
     install_texts(place, letters(private=True))
-    run = ["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL, "--dry-run"]
-    told = cli.refused(*run, "--generator", str(tmp_path))
+    run = f"{RUN} {SMALL} --dry-run --generator"
+    told = cli.refused(f"{run} {tmp_path}")
     assert "has dtype bfloat16, in which one private text moves the votes of others" in told
-    assert "has dtype tf32" in cli.refused(*run, "--generator", f"{tmp_path}?dtype=tf32")
-    assert "dtype" not in cli.ended(*run, "--generator", f"{tmp_path}?dtype=float32")[1]
+    assert "has dtype tf32" in cli.refused(f"{run} {tmp_path}?dtype=tf32")
+    assert "dtype" not in cli.ended(f"{run} {tmp_path}?dtype=float32")[1]
 
 
 def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, cli: Cli) -> None:
@@ -169,12 +158,12 @@ def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, cli: Cli) -
     content["privacy"]["budget"] = {"epsilon": 6, "delta": 0.01}
     install_texts(place, content)
     _with(place)
-    asked = ("run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL)
+    asked = f"{RUN} {SMALL}"
     (line,) = [
         row.split()
-        for row in cli(*asked, "--dry-run").splitlines()
+        for row in cli(f"{asked} --dry-run").splitlines()
         if row.strip().startswith("letters")
     ]
     assert line[1:3] == ["1", "0"] and 3.9 < float(line[3]) <= 4 and float(line[5]) == 6
-    told = cli.refused(*asked[:-1], "1,2")
+    told = cli.refused(f"{asked.removesuffix('2')}1,2")
     assert "account 'letters': 2 new releases cost epsilon=" in told and "of cap 6" in told

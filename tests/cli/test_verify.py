@@ -57,8 +57,7 @@ def test_a_changed_byte_and_a_missing_file_are_told_apart(
         1,
         (
             "dpicl: verified.csv: is not the file that its certificate names: it was changed, or "
-            "is "
-            "another one\n"
+            "is another one\n"
         ),
     )
     file.write_bytes(content)

@@ -18,6 +18,7 @@ from tests.harness import (
     Place,
     World,
     content,
+    grid_of,
     install,
     new_place,
     publish,
@@ -30,15 +31,7 @@ from tests.tasks.stages import in_process
 
 ROWS = WHOLE_ROWS + 70_000
 WAYS = {"ldp_tabicl": {"design": "subset", "estimator": "log-linear"}}
-GRID = {
-    "model": "fake",
-    "epsilons": ["1"],
-    "shots": [8],
-    "seeds": [0],
-    "datasets": ["big"],
-    "baselines": False,
-    "options": WAYS,
-}
+GRID = grid_of("big", shots=[8], baselines=False, options=WAYS)
 
 
 def install_big(place: Place) -> None:

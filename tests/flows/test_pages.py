@@ -25,15 +25,15 @@ from tests.harness import World, rows
 from tests.ledger.postgres import required_programs
 
 pytestmark = pytest.mark.browser
-FLAGS = (
+FLAGS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
     "--virtual-time-budget=25000",
     "--dump-dom",
-)
-STAGES = (
+]
+STAGES = [
     "ingest",
     "validate",
     "split",
@@ -45,7 +45,7 @@ STAGES = (
     "evaluate",
     "collect",
     "report",
-)
+]
 RELEASED = "released-ldp-tabicl--breast-cancer--seed0"
 Page = Callable[..., str]
 
@@ -165,9 +165,7 @@ def test_the_flow_run_s_page_lists_its_results_plots_and_progress(
 
 @pytest.mark.exhaustive
 def test_the_task_run_s_page_counts_the_attempts(world: World, retried: Path, page: Page) -> None:
-    (validation,) = [
-        task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"
-    ]
+    validation = world.task_run("retried", "validate breast_cancer")
     assert page(
         f"/runs/task-run/{validation['id']}",
         "validate breast_cancer",

@@ -21,7 +21,7 @@ from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError, Mo
 from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
 from flows.maintenance import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, resubmit_later
-from tests.harness import SMALL, Place, World, install, new_place, shop, shop_rows, until
+from tests.harness import SMALL, Place, World, grid_of, install, new_place, shop, shop_rows, until
 
 
 @pytest.fixture
@@ -85,14 +85,7 @@ def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts
     contract = shop("purse", private=True)
     contract["privacy"]["budget"]["epsilon"] = 4
     install(world, contract, shop_rows(80))
-    grid = {
-        "datasets": ["purse"],
-        "methods": ["mst_tabicl"],
-        "epsilons": [1],
-        "shots": [2],
-        "seeds": [0, 1],
-        "model": "fake",
-    }
+    grid = grid_of("purse", "mst_tabicl", seeds=[0, 1])
     with world.entered():
         make_plan("private", {**grid, "seeds": [2, 3]}, "purse-second")
     world.sweep("purse-first", grid, pipeline="private")
@@ -154,14 +147,7 @@ def plundered(tmp_path: Path) -> Place:
 
 def failure_of_a_plan(place: Place, **extra: str) -> LedgerError:
     """Why a run cannot begin."""
-    grid = {
-        "datasets": ["till"],
-        "methods": ["mst_tabicl"],
-        "epsilons": [1],
-        "shots": [2],
-        "seeds": [1],
-        "model": "fake",
-    }
+    grid = grid_of("till", "mst_tabicl", seeds=[1])
     with place.entered(**extra), pytest.raises(LedgerError) as refused:
         make_plan("private", grid, "run")
     return refused.value

@@ -100,13 +100,6 @@ def test_baselines_of_another_way_carry_its_name_and_are_measured_on_the_whole_t
     ]
 
 
-def test_an_undefined_metric_is_a_dash(tmp_path):
-    _, markdown = built(write_run(tmp_path))
-    auc = markdown[markdown.index("## AUC") :]
-    assert markdown_row(auc, "in-context, k = 1")[1:4] == ["–", "–", "–"]
-    assert markdown_row(auc, "logistic regression")[1:4] == ["0.650 ± 0.000", "0.650 ± 0.000", "–"]
-
-
 @pytest.mark.parametrize(
     ("name", "print_of_cell"),
     [("meta-llama/Llama-2-7b-hf", ".77 ± .02"), ("Llama-2-13b", ".72 ± .05")],
@@ -122,15 +115,6 @@ def test_what_the_paper_lacks_has_no_print_beside(tmp_path):
     _, markdown = built(write_run(tmp_path, results=rows("my_table")))
     assert "(paper" not in markdown
     assert "Slips" not in markdown
-
-
-def test_missing_seeds_are_told(tmp_path):
-    results = [row for row in rows() if not (row[1] == "icl" and row[3] == 2 and row[4] == 5.0)]
-    _, markdown = built(write_run(tmp_path, results=results))
-    assert (
-        markdown_row(markdown, "in-context, k = 1")[2]
-        == "0.760 ± 0.057, 2 of 3 seeds (paper .74 ± .04)"
-    )
 
 
 def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is_worth_it(tmp_path):

@@ -15,7 +15,7 @@ from dpicl.runs import prepare as stages
 from dpicl.runs.client_reports import counted_of
 from tests.cli.holder import held
 from tests.cli.test_client import reports
-from tests.harness import World, run_here, shop, shop_rows
+from tests.harness import World, grid_of, run_here, shop, shop_rows
 
 CONTRACT = "clinic"
 
@@ -33,14 +33,7 @@ def collecting(world: World) -> tuple[dict[str, Any], list[str]]:
     folder = world.root / "sent"
     folder.mkdir()
     (folder / "day.jsonl").write_text("".join(f"{line}\n" for line in (*sent, *sent[:100], "{")))
-    keys = {
-        "datasets": [CONTRACT],
-        "methods": ["ldp_tabicl"],
-        "epsilons": [8],
-        "shots": [2],
-        "model": "fake",
-        "seeds": [0],
-    }
+    keys = grid_of(CONTRACT, "ldp_tabicl", epsilons=[8])
     return {**keys, "baselines": False, "reports": "sent"}, sent
 
 

@@ -27,7 +27,16 @@ from dpicl.release.query_session import QuerySession, request_of
 from dpicl.release.readers import fingerprint, public_corpus, settled_model
 from dpicl.runs.plan import ASKED, make_plan, plan_for, settled_plan
 from dpicl.runs.run_folder import PLAN, read_plan
-from tests.harness import REPOSITORY, Place, install, install_texts, letters, new_place, shop
+from tests.harness import (
+    REPOSITORY,
+    Place,
+    grid_of,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    shop,
+)
 from tests.library.lm.test_local_chat import TEMPLATE
 from tests.library.served_model import taught, with_template
 
@@ -194,13 +203,7 @@ def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(
     assert ask(str(folders["chat"])) == (answer, False, "completions")
     # and are not asked
     assert not notes(settings)
-    grid = {
-        "datasets": ["letters"],
-        "epsilons": [1.0],
-        "shots": [1],
-        "seeds": [0],
-        "model": str(folders["chat"]),
-    }
+    grid = grid_of("letters", shots=[1], model=str(folders["chat"]))
     drafted = plan_for("dp-icl", grid, settings)
     assert settled_plan(drafted, settings)[0].model.api == "completions"
 

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract, TextContract, load_contract
@@ -34,6 +32,7 @@ from tests.harness import (
     call_main,
     charged,
     complaint,
+    grid_of,
     install,
     install_texts,
     letters,
@@ -100,13 +99,7 @@ def test_texts_that_are_not_published_answer_nothing(place: Place, capsys: Captu
     ("dataset", "pipeline"), [("shop", "demo"), ("letters", "few-shot-generation")]
 )
 def test_a_run_stops_before_its_split_is_written(place: Place, dataset: str, pipeline: str) -> None:
-    changes = {
-        "datasets": [dataset],
-        "model": "fake",
-        "epsilons": ["1"],
-        "shots": [2],
-        "seeds": [0],
-    }
+    changes = grid_of(dataset)
     with place.entered():
         run = str(make_plan(pipeline, changes, "r"))
     ingest.fn(run, dataset)
@@ -169,25 +162,6 @@ def test_a_damaged_registry_publishes_nothing(place: Place, damage: str) -> None
     (place.home / REGISTRY).write_text(DAMAGES[damage])
     with pytest.raises(DpiclError, match=r"benchmarks\.json: is damaged"):
         check_published(CONTRACT, lambda: "all", Settings.from_environment())
-
-
-CHANGES: dict[str, Callable[[pa.Table], pa.Table]] = {
-    "a row less": lambda table: table.slice(1),
-    "a row twice": lambda table: pa.concat_tables([table, table.slice(0, 1)]),
-    "no row at all": lambda table: table.slice(0, 0),
-    "a value": lambda table: table.set_column(
-        0, "age", pa.array([19, *table.column("age").to_pylist()[1:]], pa.int64())
-    ),
-    "two values change places": lambda table: table.set_column(
-        0, "age", pa.array(table.column("age").to_pylist()[::-1], pa.int64())
-    ),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_any_change_of_a_row_to_protect_or_to_ask_is_another_digest(change: str) -> None:
-    table = random_table(CONTRACT, 40, 0)
-    assert content_digest(CONTRACT, CHANGES[change](table)) != content_digest(CONTRACT, table)
 
 
 def test_batches_have_the_digest_of_the_whole_table_however_they_are_cut() -> None:

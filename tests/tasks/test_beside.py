@@ -23,6 +23,7 @@ from dpicl.runs.execute import InProcess, run_units
 from tests.harness import (
     Place,
     edited,
+    grid_of,
     install,
     install_texts,
     letters,
@@ -33,14 +34,7 @@ from tests.harness import (
 )
 from tests.tasks.stages import make_plan
 
-GRID = {
-    "datasets": ["shop"],
-    "seeds": [0],
-    "epsilons": ["1"],
-    "shots": [2],
-    "draws": 1,
-    "model": "fake",
-}
+GRID = grid_of("shop", draws=1)
 METHODS = ["mst_tabicl", "gdp_tabicl"]
 
 

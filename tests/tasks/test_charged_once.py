@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 
 from dpicl.ground.errors import RunError
-from dpicl.home.settings import Settings
 from dpicl.report import report_steps
 from dpicl.runs.artefacts import read_drafts
 from dpicl.runs.draw import publish_drafts
 from dpicl.runs.execute import InProcess, Step, run_units
 from dpicl.runs.plan import make_plan
-from dpicl.runs.run_folder import open_unit, read_plan
+from dpicl.runs.run_folder import UnitFolder, open_unit, read_plan
 from tests.harness import (
     Place,
     charged,
+    grid_of,
     install,
     install_texts,
     letters,
@@ -33,8 +33,6 @@ from tests.harness import (
     shop_rows,
     until,
 )
-
-GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
 
 
 class Killed(BaseException):
@@ -50,13 +48,17 @@ class DiesBeforeRelease(InProcess):
         super().call(step)
 
 
-def drafted(place: Place, method: str, dataset: str) -> Path:
+def drafted(method: str, dataset: str, run_id: str = "r", **changes: Any) -> Path:
     """A run that was killed between its drafts and their publication."""
-    run = make_plan("private", {**GRID, "methods": [method], "datasets": [dataset]}, "r")
+    run = make_plan("private", grid_of(dataset, method, shots=[1], **changes), run_id)
     with pytest.raises(Killed):
         run_units(run, DiesBeforeRelease(), report_steps(run))
-    assert read_drafts(open_unit(str(run), next(iter(read_plan(run).units))))
+    assert read_drafts(unit_of(run))
     return run
+
+
+def unit_of(run: Path) -> UnitFolder:
+    return open_unit(str(run), next(iter(read_plan(run).units)))
 
 
 @pytest.mark.quick("mst_tabicl")
@@ -65,7 +67,7 @@ def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(
     place: Place, method: str
 ) -> None:
     install(place, shop(private=True))
-    run = drafted(place, method, "shop")
+    run = drafted(method, "shop")
     before = charged()
     changed = shop(private=True)
     changed["columns"]["age"]["bounds"] = [0, 200]
@@ -83,12 +85,9 @@ def test_a_journal_goes_although_the_process_that_published_was_killed_before_it
     place: Place,
 ) -> None:
     install_texts(place, letters(private=True))
-    run = drafted(place, "few_shot_generation", "letters")
-    folder = open_unit(str(run), next(iter(read_plan(run).units)))
-    journals = place.home / "private" / "journals"
-    with Settings.from_environment().entered():
-        drafts = read_drafts(folder)
-        publish_drafts(folder, drafts)
+    run = drafted("few_shot_generation", "letters")
+    journals, folder = place.home / "private" / "journals", unit_of(run)
+    publish_drafts(folder, read_drafts(folder))
     assert any(journals.iterdir())
     run_units(run, InProcess(), report_steps(run))
     assert not journals.exists() or not any(journals.iterdir())
@@ -155,21 +154,13 @@ def test_a_unit_s_texts_are_written_in_parts_and_a_killed_run_goes_on_in_others(
         place = new_place(tmp_path / name)
         install_texts(place, letters(private=False))
         with place.entered():
-            chosen = {
-                **GRID,
-                "methods": ["few_shot_generation"],
-                "datasets": ["letters"],
-                "epsilons": ["1", "2"],
-                "shots": [1, 2],
-            }
-            run = make_plan("private", chosen, "r")
+            both = {"epsilons": ["1", "2"], "shots": [1, 2]}
+            run = make_plan("private", grid_of("letters", "few_shot_generation", **both), "r")
             drafted: list[int] = []
             for executor in executors:
                 with nullcontext() if executor is executors[-1] else pytest.raises(Killed):
                     run_units(run, executor, report_steps(run))
-                drafted.append(
-                    len(read_drafts(open_unit(str(run), next(iter(read_plan(run).units)))))
-                )
+                drafted.append(len(read_drafts(unit_of(run))))
             # the first parts of three and of two have a cell each of the two that
             # cost most
             assert name == "whole" or drafted[:2] == [1, 2]
@@ -178,21 +169,9 @@ def test_a_unit_s_texts_are_written_in_parts_and_a_killed_run_goes_on_in_others(
     assert found[0] == found[1] and found[0][1] == 4
 
 
-def test_what_a_model_began_to_write_is_charged_anew_where_another_one_writes(
-    tmp_path: Path,
-) -> None:
+def test_what_a_model_began_to_write_is_charged_anew_where_another_one_writes(place: Place) -> None:
     """Both have read rows; one that fails before it reads any is replaced for nothing."""
-    place = new_place(tmp_path)
     install_texts(place, letters(private=True))
-    with place.entered():
-        for number, generator in enumerate(("fake", "tiny")):
-            chosen = {
-                **GRID,
-                "methods": ["few_shot_generation"],
-                "datasets": ["letters"],
-                "generator": generator,
-            }
-            run = make_plan("private", chosen, f"r{number}")
-            with pytest.raises(Killed):
-                run_units(run, DiesBeforeRelease(), report_steps(run))
-        assert len(charged()) == 2
+    for generator in ("fake", "tiny"):
+        drafted("few_shot_generation", "letters", generator, generator=generator)
+    assert len(charged()) == 2

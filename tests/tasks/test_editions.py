@@ -22,6 +22,7 @@ from tests.harness import (
     call_main,
     complaint,
     edited,
+    grid_of,
     install_texts,
     letters,
     new_place,
@@ -33,7 +34,7 @@ from tests.library.text_contracts import lines, records
 
 WHOLE, SMALL_TRAIN, TEST = lines(records(120)), lines(records(40)), lines(records(4))
 REVISION = "b2" * 20
-CHANGES = {"datasets": ["letters"], "model": "fake", "epsilons": ["1"], "shots": [2], "seeds": [0]}
+CHANGES = grid_of("letters")
 Capture = pytest.CaptureFixture[str]
 
 

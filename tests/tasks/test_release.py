@@ -4,7 +4,6 @@ price of one charge.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 import dpicl
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.methods import DEFAULTS
-from tests.harness import Place, install, new_place, shop, shop_rows
+from tests.harness import Place, install, new_place, python, shop, shop_rows
 
 HOLDS_ROWS = ("mst_tabicl", "ldp_tabicl")
 
@@ -175,11 +174,7 @@ def test_rows_are_exported_without_pandas_or_scikit_learn(place: Place) -> None:
         "session.protect('shop', epsilon=2).arrow(100)\n"
         "print([name for name in ('sklearn', 'scipy', 'torch', 'prefect') if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert python(program, folder=place.root) == "[]"
 
 
 @pytest.mark.quick("options3")

@@ -4,19 +4,15 @@ whoever asks, dies or edits the file.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 import signal
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import dpicl.release.query_session
 from dpicl.ground.errors import LedgerError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
@@ -24,48 +20,42 @@ from dpicl.mechanisms.keyed_subsets import MARK_BYTES
 from dpicl.methods.ensemble_voting import RetrievalSpending
 from dpicl.methods.options import EnsembleOptions
 from dpicl.models.embedding import HASHED
-from dpicl.models.spec import ModelSpec
 from dpicl.release.journal import FileSpending
-from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
-from tests.harness import Place, charged, install_texts, letters, new_place
+from dpicl.release.query_session import Answered
+from tests.harness import Place, charged, exit_code, forked, install_texts, letters, new_place
 from tests.library.text_contracts import lines, records
-from tests.tasks.protocol import dying
+from tests.tasks import test_asking
+from tests.tasks.test_asking import place
 
-COUNT, MOST, ROWS = 128, 2, 40
-NEAR = EnsembleOptions(noise="exponential", similarity=0.2, participations=MOST)
+__all__ = ["place"]
+
+MOST, ROWS = 2, 40
 THREADS = 8
 
 
-@pytest.fixture
-def place(place: Place) -> Place:
-    install_texts(
-        place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(ROWS)), lines(records(4))
-    )
-    return place
-
-
-def wish() -> EnsembleRequest:
-    contract = Settings.from_environment().texts("letters")
-    return EnsembleRequest(
-        contract.model_copy(update={"query_count": COUNT}),
-        2.0,
-        1,
-        ModelSpec(name="fake", kind="fake"),
-        NEAR,
-    )
+NEAR = {
+    "options": EnsembleOptions(noise="exponential", similarity=0.2, participations=MOST),
+    "count": 128,
+}
 
 
 def ask(*queries: str) -> list[Answered]:
-    return list(QuerySession(wish(), Settings.from_environment()).answer(queries))
+    return test_asking.ask(*queries, **NEAR)
 
 
 def near_to(number: int) -> str:
     return f"Re {number}: letter {number} of ann"
 
 
+def spending(place: Place) -> Path:
+    """Where it is kept who took part."""
+    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    return folder
+
+
 def uses(place: Place) -> np.ndarray:
     """In which queries each member took part: shape (queries, members)."""
-    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    folder = spending(place)
     members = len((folder / "members").read_bytes()) // MARK_BYTES
     bits = [
         np.frombuffer(path.read_bytes(), dtype=np.uint8) for path in sorted(folder.glob("*.bits"))
@@ -112,7 +102,7 @@ def test_a_text_that_comes_later_takes_no_part_and_one_that_stays_keeps_its_uses
 @pytest.mark.parametrize("lost", ["members", "000000.bits", "uses"])
 def test_nothing_is_answered_where_what_was_spent_is_lost(place: Place, lost: str) -> None:
     ask(near_to(0))
-    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    folder = spending(place)
     (folder if lost == "uses" else folder / lost).rename(place.root / "lost")
     with pytest.raises(
         LedgerError,
@@ -127,7 +117,7 @@ def test_nothing_is_answered_where_what_was_spent_is_lost(place: Place, lost: st
 @pytest.mark.parametrize("damaged", ["members", "000000.bits"])
 def test_nothing_is_answered_where_what_was_spent_is_damaged(place: Place, damaged: str) -> None:
     ask(near_to(0))
-    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    folder = spending(place)
     (folder / damaged).write_bytes(b"1")
     with pytest.raises(LedgerError, match="is damaged"):
         ask(near_to(1))
@@ -135,7 +125,7 @@ def test_nothing_is_answered_where_what_was_spent_is_damaged(place: Place, damag
 
 def test_spending_is_its_owner_s_only_and_holds_no_text(place: Place) -> None:
     ask(near_to(0))
-    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    folder = spending(place)
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     assert folder.stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "000000.bits", "members"]
@@ -176,9 +166,9 @@ def test_nothing_else_that_leaves_depends_on_who_took_part(
     place: Place, tmp_path: Path, other: list[Any]
 ) -> None:
     budget = {"budget": {"epsilon": 5, "delta": 0.01}}
-    install_texts(place, letters(privacy=budget), lines(records(ROWS)), lines(records(4)))
+    install_texts(place, letters(privacy=budget))
     beside = new_place(tmp_path / "beside")
-    install_texts(beside, letters(privacy=budget), lines(other), lines(records(4)))
+    install_texts(beside, letters(privacy=budget), lines(other))
     first = public_bytes(place)
     with beside.entered():
         second = public_bytes(beside)
@@ -204,31 +194,6 @@ def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_pat
         assert np.array_equal(again[::-1], rows)
 
 
-def _asking(environment: Mapping[str, str], queries: list[list[str]], step: str | None) -> None:
-    """Threads that ask at once, each its own queries; or die before or after takers are written,
-    votes are cast or an answer is kept.
-    """
-    os.environ.update(environment)
-    if step is not None:
-        name, _, side = step.partition(" ")
-        owner, function = {
-            "uses": (FileSpending, "_write"),
-            "votes": (dpicl.release.query_session.dp_icl, "consult"),
-            "keep": (dpicl.release.query_session.EnsembleRelease, "_keep"),
-        }[name]
-        setattr(owner, function, dying(getattr(owner, function), (function, 0, side)))
-    with ThreadPoolExecutor(len(queries)) as pool:
-        list(pool.map(lambda some: ask(*some), queries))
-
-
-def in_process(place: Place, queries: list[list[str]], step: str | None = None) -> Any:
-    process = multiprocessing.get_context("forkserver").Process(
-        target=_asking, args=(place.environment, queries, step)
-    )
-    process.start()
-    return process
-
-
 @pytest.mark.quick("keep before")
 @pytest.mark.parametrize(
     "step", [f"{name} {side}" for name in ("uses", "votes", "keep") for side in ("before", "after")]
@@ -237,9 +202,8 @@ def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place,
     """An answer that was seen was paid for before: whoever asks again has the same takers, and the
     rest no more than is left.
     """
-    process = in_process(place, [[near_to(0), near_to(1)]], step)
-    process.join(90)
-    assert process.exitcode == -signal.SIGKILL
+    asking = partial(test_asking.asking, place.environment, **NEAR)
+    assert exit_code(forked(asking, [[near_to(0), near_to(1)]], step)) == -signal.SIGKILL
     had = [path.read_bytes() for path in sorted((place.home / "private").rglob("*.bits"))]
     ask(*[near_to(number) for number in range(6)])
     assert [path.read_bytes() for path in sorted((place.home / "private").rglob("*.bits"))][
@@ -259,12 +223,10 @@ def test_askers_side_by_side_overspend_no_text(place: Place, crowd: int) -> None
     all ask.
     """
     own = [[near_to(number), near_to(0)] for number in range(crowd * THREADS)]
-    processes = [
-        in_process(place, own[start : start + THREADS]) for start in range(0, len(own), THREADS)
-    ]
-    for process in processes:
-        process.join(400)
-    assert [process.exitcode for process in processes] == [0] * crowd
+    asking = partial(test_asking.asking, place.environment, **NEAR)
+    starts = range(0, len(own), THREADS)
+    processes = [forked(asking, own[start : start + THREADS]) for start in starts]
+    assert [exit_code(process, 400) for process in processes] == [0] * crowd
     taken = uses(place)
     assert len(taken) == len(own) and len(charged()) == 1
     # all are near to all queries: spent to the last use, and not beyond

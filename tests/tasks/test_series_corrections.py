@@ -26,20 +26,18 @@ from dpicl.methods.mst_series import Series
 from dpicl.release import Release
 from dpicl.release.certificate_issue import unit_in_words
 from dpicl.release.horizon import entering_counts, release_planned
-from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.report.quality import series_facts, series_page
 from tests.harness import Place
 from tests.library.series_contracts import (
     NAME,
-    after,
     of_rows,
     series_contract,
     series_tree,
     visit,
     visits,
 )
-from tests.tasks.test_series import as_csv, declare, horizon_of, night
+from tests.tasks.test_series import counts, declare, night, planned, put
 
 SIGNED = {"file": f"{NAME}.csv", "arrived": "day", "sign": "sign"}
 KEY = bytes(range(32))
@@ -67,10 +65,6 @@ def tree(
 def place(place: Place) -> Place:
     declare(place, tree())
     return place
-
-
-def put(place: Place, rows: list[dict[str, Any]]) -> None:
-    (place.root / "data" / f"{NAME}.csv").write_text(as_csv(rows))
 
 
 @pytest.mark.parametrize(
@@ -104,13 +98,7 @@ def test_methods_that_count_no_horizon_refuse_rows_that_take_others_back(place: 
         with pytest.raises(
             PrivacyError, match=r"visits: some of its rows take others back \(`source.sign`\)"
         ):
-            release_planned(
-                planned_table(
-                    ReleaseRequest(dataset=NAME, epsilon=1, method=method, shots=2),
-                    Settings.current(),
-                ),
-                Settings.current(),
-            )
+            release_planned(planned(1, method=method), Settings.current())
 
 
 def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_alone(
@@ -127,9 +115,8 @@ def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_
         for row in (back(f"p{who}", 3, age=80), {**visit(f"p{who}", 3, age=40), "sign": 1})
     ]
     put(place, wrong + right)
-    plan = planned_table(ReleaseRequest(dataset=NAME, epsilon=400, shots=2), Settings.current())
     for window, expected in ((None, [0, 100, 200]), (2, [0, 100, -100])):
-        released = release_planned(plan, Settings.current(), window=window, now=after(4))
+        released = night(4, plan=planned(400), window=window)
         (made,) = [one for one in released.drawn if one.columns == (0, 3)]
         # though some counts of the window are below zero
         assert Release(released).arrow(9).num_rows == 9
@@ -149,10 +136,7 @@ def test_a_correction_takes_a_place_of_its_person_and_what_is_beyond_enters_nowh
         ],
     )
     night(5)
-    opened, horizon = horizon_of()
-    counts = [int(one.counts.tables[0, 3].sum()) for one in horizon.frozen.history(5)]
-    opened.__exit__(None, None, None)
-    assert counts == [2, 1, -1, 0, 0]
+    assert counts(5) == [2, 1, -1, 0, 0]
 
 
 def test_certificate_statement_and_page_say_so(place: Place) -> None:

@@ -26,8 +26,6 @@ from dpicl.home.accounts import addresses_of, open_ledger
 from dpicl.home.settings import Settings
 from dpicl.release import Release
 from dpicl.release.horizon import Horizon, release_planned
-from dpicl.release.one_release import planned_table
-from dpicl.release.request import ReleaseRequest
 from dpicl.runs import plan as planning
 from tests.harness import Place, new_place
 from tests.library.series_contracts import (
@@ -42,10 +40,12 @@ from tests.library.series_contracts import (
 from tests.tasks.test_series import (
     DAYS,
     as_csv,
+    counts,
     declare,
     horizon_of,
     killed_at,
     night,
+    planned,
     published,
     same,
     spent,
@@ -91,15 +91,6 @@ def place(place: Place) -> Place:
     for day in range(1, 6):
         put(place.root, day, of_day(day), "parquet" if day == 3 else "csv")
     return place
-
-
-def counts(days: int) -> list[int]:
-    """Rows that entered each period."""
-    opened, horizon = horizon_of()
-    try:
-        return [int(one.counts.tables[0, 3].sum()) for one in horizon.frozen.history(days)]
-    finally:
-        opened.__exit__(None, None, None)
 
 
 def test_rows_belong_to_the_period_of_their_file_and_a_year_costs_what_its_first_night_does(
@@ -184,11 +175,10 @@ def test_counts_that_go_after_their_delivery_was_left_unread_are_not_frozen_as_n
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     night(1)
-    opened, horizon = horizon_of()
-    first = horizon.frozen.read(1)
-    assert first is not None
-    horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
-    opened.__exit__(None, None, None)
+    with horizon_of() as horizon:
+        first = horizon.frozen.read(1)
+        assert first is not None
+        horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
     make = Horizon.make
 
     def loses(self: Horizon, *arguments: Any) -> Any:
@@ -256,13 +246,7 @@ def test_a_run_reads_the_deliveries_that_its_horizons_lack_and_none_where_nothin
 
 def test_other_methods_refuse_deliveries(place: Place) -> None:
     with pytest.raises(PrivacyError, match="come in deliveries"):
-        release_planned(
-            planned_table(
-                ReleaseRequest(dataset=NAME, epsilon=1, method="aim_tabicl", shots=1),
-                Settings.current(),
-            ),
-            Settings.current(),
-        )
+        release_planned(planned(1, method="aim_tabicl"), Settings.current())
 
 
 def test_a_contract_that_names_a_delivery_or_the_folder_charges_the_same_account(

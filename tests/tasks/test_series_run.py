@@ -37,21 +37,18 @@ from dpicl.runs.forecast import forecast
 from dpicl.runs.plan import make_plan
 from dpicl.runs.results import command_of
 from dpicl.runs.run_folder import open_unit, read_plan, spending_of
-from tests.harness import Place, edited, new_place, rows
+from tests.harness import Place, edited, grid_of, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
 from tests.tasks.test_series import as_csv, declare, night, put, same, spent
 from tests.tasks.test_series import published as nights
 
-NIGHTLY: dict[str, Any] = {
-    "title": "Rows of the last nights",
-    "methods": ["mst_tabicl"],
-    "datasets": [NAME],
-    "epsilons": [2],
-    "seeds": [0],
-    "shots": [2],
-    "model": "fake",
-    "options": {"mst_tabicl": {"noise": "gaussian", "shot_selection": ["prototype"]}},
-}
+NIGHTLY: dict[str, Any] = grid_of(
+    NAME,
+    "mst_tabicl",
+    title="Rows of the last nights",
+    epsilons=[2],
+    options={"mst_tabicl": {"noise": "gaussian", "shot_selection": ["prototype"]}},
+)
 UNIT = f"mst_tabicl__{NAME}__seed0"
 
 FEW = ", and hardly more than noise: that window has too few rows."
@@ -119,9 +116,19 @@ def told(run: Path, unit: str = UNIT) -> list[str]:
     return list(json.loads((run / "units" / unit / MADE).read_text()))
 
 
+def facts() -> Any:
+    """What a page over all periods says."""
+    return series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
+
+
 def released(run: Path, unit: str = UNIT) -> Any:
     """Noisy counts of the run's windows, by cell."""
     return read_draws(open_unit(str(run), unit))
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two windows have the same counts."""
+    return all(np.array_equal(a.counts, b.counts) for a, b in zip(one, other, strict=True))
 
 
 def test_a_run_makes_the_nights_that_are_missing(place: Place, today: Any) -> None:
@@ -169,10 +176,7 @@ def test_a_run_and_a_command_make_the_same_series(place: Place, today: Any) -> N
     theirs = night(4, window=3)
     assert len(stands) == 4 and same(nights(), stands)
     (ours,) = released(run).values()
-    assert all(
-        np.array_equal(one.counts, other.counts)
-        for one, other in zip(ours, theirs.drawn, strict=True)
-    )
+    assert equal(ours, theirs.drawn)
 
 
 def test_every_epsilon_and_every_seed_is_a_horizon_of_its_own_and_charged_as_such(
@@ -181,10 +185,8 @@ def test_every_epsilon_and_every_seed_is_a_horizon_of_its_own_and_charged_as_suc
     today(2)
     run = made(planned_run("both", epsilons=["1", "0.5"]))
     assert spending_of(run, read_plan(run).units) == {NAME: (2, 2)}
-    assert [
-        ", epsilon 1: 2 periods" in told(run)[0],
-        ", epsilon 0.5: 2 periods" in told(run)[1],
-    ] == [True, True]
+    for line, epsilon in zip(told(run), ("1", "0.5"), strict=True):
+        assert f", epsilon {epsilon}: 2 periods" in line
     before, count = spent()
     assert count == 2 + 4 and 1 < before < 1.5
     made(planned_run("again", epsilons=["1"], seeds=[0, 1]))
@@ -288,9 +290,7 @@ def test_twins_draw_each_night_once(
     stands = nights()
     call_all(published, str(ours), UNIT)
     (one,), (other,) = released(ours).values(), released(theirs).values()
-    assert all(
-        np.array_equal(mine.counts, its.counts) for mine, its in zip(one, other, strict=True)
-    )
+    assert equal(one, other)
     assert same(nights(), stands) and spent()[1] == 4
 
 
@@ -349,9 +349,7 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
     shutil.rmtree(place.home / "series")
     shutil.rmtree(Settings.current().private_home, ignore_errors=True)
     before = spent()
-    page = series_page(
-        found := series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
-    )
+    page = series_page(found := facts())
     assert (
         [one.period for one in found.aucs]
         == [one.period for one in found.errors]
@@ -371,9 +369,7 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
     ):
         assert said in page
     (place.root / "data" / "public.csv").unlink()
-    assert "No classifier is tested: visits: no queries at hand" in series_page(
-        series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
-    )
+    assert "No classifier is tested: visits: no queries at hand" in series_page(facts())
     assert spent() == before
 
 
@@ -383,11 +379,9 @@ def test_a_page_judges_few_of_many_periods_and_says_why_there_is_no_classifier(
     monkeypatch.setattr(series, "MOST_MODELS", 3)
     monkeypatch.setattr(report_series, "MOST_MODELS", 3)
     night(7)
-    found = series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
+    found = facts()
     assert [one.period for one in found.aucs] == ["2026-03-01", "2026-03-04", "2026-03-07"]
     assert len(found.errors) == 7
     assert "3 of the periods are judged" in series_page(found)
     (place.root / "data" / "public.csv").write_text(as_csv([visit("q", 1), visit("r", 1)]))
-    assert "All public rows have one answer" in series_page(
-        series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
-    )
+    assert "All public rows have one answer" in series_page(facts())

@@ -40,7 +40,7 @@ from dpicl.release.pipelines import Options
 from dpicl.runs import draw as generate_stage
 from dpicl.runs import plan as planning
 from dpicl.runs.forecast import series_forecasts
-from tests.harness import Place, letters, run_here
+from tests.harness import Place, grid_of, letters, run_here
 from tests.library.series_contracts import after
 from tests.library.text_contracts import lines, records
 
@@ -224,13 +224,7 @@ def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_day(monkeypatch, 40)  # of April
-    how: dict[str, Any] = {
-        "datasets": [NAME],
-        "epsilons": [4],
-        "shots": [2],
-        "seeds": [0],
-        "model": "fake",
-    }
+    how: dict[str, Any] = grid_of(NAME, epsilons=[4])
     run_here("march", "few-shot-generation", **how)
     paid = spent()
     assert paid == (pytest.approx(4, rel=0.01), 2)

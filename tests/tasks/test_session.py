@@ -4,8 +4,6 @@ is run how often.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +14,9 @@ from dpicl.data.central import graphical_model
 from dpicl.ground.errors import BudgetError, ModelRefusedError
 from dpicl.home.settings import Settings
 from dpicl.methods.mst_tabicl import MstTabicl
-from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
+from tests.harness import Place, install, install_texts, letters, new_place, python, shop, shop_rows
 
-HEAVY = (
+HEAVY = [
     "scipy",
     "prefect",
     "dask",
@@ -29,7 +27,7 @@ HEAVY = (
     "mbi",
     "matplotlib",
     "sklearn",
-)
+]
 
 
 @pytest.fixture
@@ -109,10 +107,7 @@ def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(
         f"session.protect('shop', method={method!r}, epsilon=1, shots=2)\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert python(program, folder=place.root) == "[]"
 
 
 def test_queries_are_charged_once_for_all_of_them_and_answered_alike_by_the_command(

@@ -26,6 +26,7 @@ from tests.harness import (
     Place,
     charged,
     edited,
+    grid_of,
     install,
     install_texts,
     letters,
@@ -36,14 +37,7 @@ from tests.harness import (
 from tests.library.tabular_models import random_weights
 
 ROWS = 60
-GRID = {
-    "methods": ["mst_tabicl"],
-    "datasets": ["shop"],
-    "epsilons": [1, 5],
-    "shots": [1, 8],
-    "seeds": [0],
-    "model": "tables",
-}
+GRID = grid_of("shop", "mst_tabicl", epsilons=[1, 5], shots=[1, 8], model="tables")
 
 
 @pytest.fixture
