@@ -62,7 +62,6 @@ SET_UPS: dict[str, tuple[str, Callable[[Place], Any], str]] = {
         _without("notes/train.jsonl"),
         "notes: ",
     ),
-    "no such data set": ("--datasets nowhere", _nothing, "dataset='nowhere': expected one of"),
     "no such pipeline": (
         "",
         lambda place: (place.root / "pipelines.yaml").write_text("version: 1\npipelines: {}"),
@@ -70,7 +69,6 @@ SET_UPS: dict[str, tuple[str, Callable[[Place], Any], str]] = {
     ),
     "no such method": ("--methods pate", _nothing, "methods"),
     "texts for a method on tables": ("--datasets notes", _nothing, "notes holds texts"),
-    "shots without groups": ("--shots 3", _nothing, "shots=3: expected one of"),
     "no noise": ("--epsilons inf", _nothing, "epsilon=inf releases rows without noise"),
     "no such period": ("--period soon", _nothing, "period"),
     "a cap": (

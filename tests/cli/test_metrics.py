@@ -81,6 +81,11 @@ def samples(text: str) -> Samples:
     }
 
 
+def told(cli: Cli) -> Samples:
+    """What the command says now."""
+    return samples(cli("metrics"))
+
+
 def value(found: Samples, name: str, **labels: str) -> float | None:
     return found.get((f"dpicl_{name}", frozenset(labels.items())))
 
@@ -91,7 +96,7 @@ def edit(home: Path) -> None:
 
 
 def test_runs_and_units_are_counted_by_what_their_folders_hold(watched: Place, cli: Cli) -> None:
-    found = samples(cli("metrics"))
+    found = told(cli)
     private = {"pipeline": "private"}
     assert [
         value(found, "runs", state=state, **private) for state in ("finished", "unfinished")
@@ -121,7 +126,7 @@ def test_runs_and_units_are_counted_by_what_their_folders_hold(watched: Place, c
 def test_stages_are_summed_by_method_and_those_of_data_sets_without(
     watched: Place, cli: Cli
 ) -> None:
-    found = samples(cli("metrics"))
+    found = told(cli)
     times = [
         json.loads(path.read_text())["seconds"]
         for path in watched.home.glob("runs/*/timings/gdp_tabicl*/score*.json")
@@ -135,7 +140,7 @@ def test_stages_are_summed_by_method_and_those_of_data_sets_without(
 
 
 def test_an_account_tells_cap_spent_left_and_releases(watched: Place, cli: Cli) -> None:
-    found = samples(cli("metrics"))
+    found = told(cli)
     spent, cap, left = (
         value(found, f"epsilon_{name}", account="canaries") for name in ("spent", "cap", "left")
     )
@@ -157,12 +162,12 @@ def test_an_account_tells_cap_spent_left_and_releases(watched: Place, cli: Cli) 
 def test_a_ledger_without_a_record_is_intact(place: Place, cli: Cli) -> None:
     """As on a cluster on which nothing ran yet: no anchor was written."""
     cli("budget")
-    assert value(samples(cli("metrics")), "ledger_intact") == 1
+    assert value(told(cli), "ledger_intact") == 1
 
 
 def test_of_an_edited_ledger_nothing_is_told_but_that(watched: Place, cli: Cli) -> None:
     edit(watched.home)
-    found = samples(cli("metrics"))
+    found = told(cli)
     assert value(found, "ledger_intact") == 0
     assert value(found, "epsilon_spent", account="canaries") is None
     assert value(found, "runs", pipeline="private", state="finished") == 1
@@ -173,9 +178,9 @@ def test_a_ledger_that_is_gone_is_not_intact_and_one_that_never_was_is_not_told(
 ) -> None:
     for path in watched.home.glob("ledger.db*"):
         path.unlink()
-    assert value(samples(cli("metrics")), "ledger_intact") == 0
+    assert value(told(cli), "ledger_intact") == 0
     shutil.rmtree(watched.home)
-    found = samples(cli("metrics"))
+    found = told(cli)
     assert value(found, "ledger_intact") is None
     assert "dpicl_build_info" in {name for name, _ in found}
     # asking made a ledger
@@ -204,7 +209,7 @@ def test_a_broken_folder_is_counted_and_stops_nothing(watched: Place, cli: Cli, 
     path.unlink(missing_ok=True)
     if content is not None:
         path.write_bytes(content)
-    found = samples(cli("metrics"))
+    found = told(cli)
     assert value(found, "unreadable", what="run folder") == 1
     assert value(found, "runs", pipeline="private", state="unfinished") == 1
     assert value(found, "ledger_intact") == 1
@@ -213,18 +218,18 @@ def test_a_broken_folder_is_counted_and_stops_nothing(watched: Place, cli: Cli, 
 def test_scores_that_were_torn_count_as_a_broken_folder(watched: Place, cli: Cli) -> None:
     (unit,) = watched.run("done").glob("units/gdp*")
     (unit / "predictions.parquet").unlink()
-    assert value(samples(cli("metrics")), "unreadable", what="run folder") == 0
+    assert value(told(cli), "unreadable", what="run folder") == 0
     (unit / "scored" / "0000.npz").write_bytes(b"PK\x03\x04")
-    assert value(samples(cli("metrics")), "unreadable", what="run folder") == 1
+    assert value(told(cli), "unreadable", what="run folder") == 1
 
 
 def test_tokens_are_what_a_server_counted(watched: Place, cli: Cli) -> None:
-    assert value(samples(cli("metrics")), "tokens_total", pipeline="private", kind="prompt") is None
+    assert value(told(cli), "tokens_total", pipeline="private", kind="prompt") is None
     for number, unit in enumerate(watched.run("done").glob("units/*")):
         (unit / "scored" / "0000.json").write_text(
             json.dumps(asdict(Usage(prompt_tokens=70 + number, completion_tokens=5)))
         )
-    found = samples(cli("metrics"))
+    found = told(cli)
     assert [
         value(found, "tokens_total", pipeline="private", kind=kind)
         for kind in ("prompt", "completion")
@@ -234,15 +239,15 @@ def test_tokens_are_what_a_server_counted(watched: Place, cli: Cli) -> None:
 def test_a_validation_that_failed_is_told_until_the_next_one(watched: Place, cli: Cli) -> None:
     """Of a benchmark: what holds of private rows stands in no run's folder."""
     broken = {"dataset": "canaries", "severity": "fail"}
-    assert value(samples(cli("metrics")), "validation_broken_rules", **broken) is None
+    assert value(told(cli), "validation_broken_rules", **broken) is None
     for run, failing in (("done", 0), ("killed", 2)):
         (later := watched.run(run) / "validation").mkdir()
         (later / "canaries.json").write_text(
             json.dumps([{"severity": "fail", "holds": number >= failing} for number in range(5)])
         )
-    assert value(samples(cli("metrics")), "validation_broken_rules", **broken) == 2
+    assert value(told(cli), "validation_broken_rules", **broken) == 2
     os.utime(later / "canaries.json", (0, 0))
-    assert value(samples(cli("metrics")), "validation_broken_rules", **broken) == 0
+    assert value(told(cli), "validation_broken_rules", **broken) == 0
 
 
 @pytest.mark.parametrize(
@@ -262,12 +267,9 @@ def test_a_schedule_s_longest_gap(cron: str, hours: float) -> None:
 def test_schedules_are_told_and_pipelines_that_cannot_be_read_are_counted(
     watched: Place, cli: Cli
 ) -> None:
-    assert (
-        value(samples(cli("metrics")), "schedule_interval_seconds", pipeline="demo")
-        == 7 * 24 * 3600
-    )
+    assert value(told(cli), "schedule_interval_seconds", pipeline="demo") == 7 * 24 * 3600
     (watched.root / "pipelines.yaml").write_text("pipelines: [")
-    found = samples(cli("metrics"))
+    found = told(cli)
     assert value(found, "unreadable", what="pipelines.yaml") == 1
     assert value(found, "ledger_intact") == 1
 

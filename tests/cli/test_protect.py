@@ -45,12 +45,7 @@ def private_files(place: Place) -> list[Path]:
         ("--as xml", "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv"),
         ("--option design=[", "option design: line 1: did not find expected node content"),
         ("--trust local --option design=all", "options of the release: options.ldp_tabicl.design"),
-        (
-            "--trust local --option columns=none",
-            "options of the release: options.ldp_tabicl.columns",
-        ),
         ("--epsilon inf", "epsilon=inf releases rows without noise"),
-        ("--epsilon 5000", "epsilon"),
         ("--method gdp_tabicl --shots 3", "shots=3"),
         ("--option design", "option=design: expected NAME=VALUE"),
         ("--option colour=red", "option=colour: expected one of shot_selection"),

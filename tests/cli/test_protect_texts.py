@@ -127,10 +127,6 @@ WRONG = {
         "--method mst_tabicl",
         "method=mst_tabicl: expected one of few_shot_generation on texts",
     ),
-    "a method that answers": (
-        "--method dp_icl",
-        "method=dp_icl: expected one of few_shot_generation on texts",
-    ),
     "local trust": ("--trust local", "trust=local: expected central"),
     "a wrong option": (
         "--option voters=none",

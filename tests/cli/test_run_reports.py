@@ -414,7 +414,6 @@ MISTAKES = {
         {"reports": CLOSING},
         "close=closed: expected no such key where reports have no period",
     ),
-    "another key": ("", {"reports": {"folder": "reports"}}, "reports.at"),
 }
 
 

@@ -82,7 +82,6 @@ SMALL = "--epsilons 4 --seeds 0 --shots 2"
             "model 'far' is a server, and raw rows stay local",
         ),
         ("few-shot-demo --generator nobody", "model 'nobody' is unknown"),
-        ("few-shot-demo --epsilons 0", "expected a number >= 1e-06, or inf"),
         ("few-shot-demo --shots 0", "expected greater than or equal to 1"),
         (
             "few-shot-table-1 --datasets trec",
@@ -117,7 +116,6 @@ def _with(place: Place, **options: object) -> None:
                 "expected fewer voters"
             ),
         ),
-        ({"voters": 501, "batches": "fixed"}, "smaller than the 501 that are drawn from it"),
         ({"batches": "stale"}, "expected 'fresh' or 'fixed'"),
         ({"variants": {"one": {"mechanism": "laplace"}}}, "variants.one.mechanism: got 'laplace'"),
         ({"max_tokens": 0}, "max_tokens: got '0'"),

@@ -36,8 +36,6 @@ from tests.harness import (
 )
 from tests.library.text_contracts import as_extraction, as_free_text
 
-FINITE = {**SMALL, "epsilons": ["1", "10", "inf"], "seeds": [0, 3]}
-
 
 @pytest.fixture(scope="module", autouse=True)
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:

@@ -15,17 +15,21 @@ import pytest
 
 from dpicl.runs.evaluate import PARTS
 from dpicl.runs.run_folder import SPENDING
-from tests.harness import World, content, differences, end, running_cluster, talk, until
+from tests.harness import (
+    SMALL,
+    World,
+    content,
+    differences,
+    end,
+    grid_of,
+    running_cluster,
+    talk,
+    until,
+)
 
 pytestmark = pytest.mark.exhaustive
-MANY = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0, 1, 2]}
-SLOW = {
-    "model": "tiny",
-    "epsilons": ["1"],
-    "shots": [1, 2, 4],
-    "seeds": [0],
-    "methods": ["ldp_tabicl"],
-}
+MANY = {**SMALL, "seeds": [0, 1, 2]}
+SLOW = grid_of("breast_cancer", "ldp_tabicl", model="tiny", shots=[1, 2, 4])
 """Six cells and more, each of them scored in a noticeable time."""
 
 

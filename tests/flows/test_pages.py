@@ -116,63 +116,41 @@ def test_the_run_is_kept_in_postgresql(world: World, retried: Path) -> None:
     assert ("retried",) in kept
 
 
-@pytest.mark.exhaustive
-def test_the_flow_run_s_page_lists_every_stage(world: World, retried: Path, page: Page) -> None:
-    flow_run = world.flow_run("retried")["id"]
-    names = [
-        f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"
-    ]
-    # the page shows twenty, and more when it is scrolled
-    newest = [stage for stage in STAGES if stage not in ("ingest", "validate")]
-    assert page(
-        f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns",
-        "split breast_cancer",
-        *names,
-        *newest,
-        "Completed",
-    )
-    assert {"ingest breast_cancer", "validate breast_cancer"} <= {
-        task["name"] for task in world.task_runs("retried")
-    }
-
-
-@pytest.mark.exhaustive
-def test_the_flow_run_s_page_tells_of_both_retries(world: World, retried: Path, page: Page) -> None:
-    flow_run = world.flow_run("retried")["id"]
-    assert page(
-        f"/v2/runs/flow-run/{flow_run}",
+# the page shows twenty task runs, and more when it is scrolled
+NEWEST = [stage for stage in STAGES if stage not in ("ingest", "validate")]
+OF_A_UNIT = [
+    f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"
+]
+TABLES = [
+    f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-demo", "budget-demo")
+]
+TEXTS = [f"MARKDOWN {one}-demo" for one in ("overview", "figures", "report")]
+FLOW_RUN = {
+    "every stage": ("?tab=TaskRuns", "split breast_cancer", *OF_A_UNIT, *NEWEST, "Completed"),
+    "both retries": (
+        "",
         "validate: File exists (errno 17)",
         "Retry 1/2 will start",
         "Retry 2/2 will start",
-    )
+    ),
+    "results, plots and progress": ("?tab=Artifacts", *TABLES, *TEXTS, "PROGRESS"),
+}
 
 
 @pytest.mark.exhaustive
-def test_the_flow_run_s_page_lists_its_results_plots_and_progress(
-    world: World, retried: Path, page: Page
-) -> None:
-    flow_run = world.flow_run("retried")["id"]
-    tables = [
-        f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-demo", "budget-demo")
-    ]
-    assert page(
-        f"/v2/runs/flow-run/{flow_run}?tab=Artifacts",
-        *tables,
-        *(f"MARKDOWN {one}-demo" for one in ("overview", "figures", "report")),
-        "PROGRESS",
-    )
+@pytest.mark.parametrize("what", FLOW_RUN)
+def test_the_flow_run_s_page_tells_of(world: World, retried: Path, page: Page, what: str) -> None:
+    tab, *words = FLOW_RUN[what]
+    assert page(f"/v2/runs/flow-run/{world.flow_run('retried')['id']}{tab}", *words)
+    names = {task["name"] for task in world.task_runs("retried")}
+    assert {"ingest breast_cancer", "validate breast_cancer"} <= names
 
 
 @pytest.mark.exhaustive
 def test_the_task_run_s_page_counts_the_attempts(world: World, retried: Path, page: Page) -> None:
     validation = world.task_run("retried", "validate breast_cancer")
-    assert page(
-        f"/runs/task-run/{validation['id']}",
-        "validate breast_cancer",
-        "Run Count 3",
-        "Retries 2",
-        "Completed",
-    )
+    words = "validate breast_cancer", "Run Count 3", "Retries 2", "Completed"
+    assert page(f"/runs/task-run/{validation['id']}", *words)
 
 
 @pytest.mark.exhaustive

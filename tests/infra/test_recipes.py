@@ -51,19 +51,11 @@ def test_compose_asks_for_every_secret_and_knows_none() -> None:
     assert all(given[name] == "" for name in SECRETS)
 
 
-def test_compose_opens_two_ports_to_this_machine_and_hardens_every_container(
-    services: dict[str, Any],
-) -> None:
+def test_compose_opens_two_ports_to_this_machine(services: dict[str, Any]) -> None:
     assert [port for service in services.values() for port in service.get("ports", [])] == [
         "127.0.0.1:4200:4200",
         "127.0.0.1:9464:9464",
     ]
-    for name, service in services.items():
-        assert (
-            service["read_only"]
-            and service["cap_drop"] == ["ALL"]
-            and service["security_opt"] == ["no-new-privileges:true"]
-        ), name
     # it has no page
     assert {name for name, service in services.items() if "healthcheck" not in service} == {"serve"}
 
@@ -93,15 +85,7 @@ def test_metrics_may_read_runs_and_ledger_and_nothing_else(services: dict[str, A
     (container,) = pod["containers"]
     assert all(volume.endswith(":ro") for volume in service["volumes"])
     assert "/data" not in json.dumps(service["volumes"])
-    assert {mount["name"]: mount.get("readOnly", False) for mount in container["volumeMounts"]} == {
-        "runs": True,
-        "temporary": False,
-    }
-    _, runs, *secret = container["env"]
-    party = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["configMapGenerator"]
-    words = [word.partition(" #")[0] for made in party for word in made.get("literals", [])]
-    # it reads where others write
-    assert f"{runs['name']}={runs['value']}" in words
+    _, _, *secret = container["env"]
     given = {
         **service["environment"],
         **{one["name"]: one["valueFrom"]["secretKeyRef"]["key"] for one in secret},

@@ -7,19 +7,27 @@ from __future__ import annotations
 import math
 import os
 import stat
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, reduce
 from pathlib import Path
 
 import pytest
 
-from dpicl.accounting.accountant import compose, price
+from dpicl.accounting.accountant import compose
 from dpicl.accounting.events import approximate, gaussian, poisson_sampled, pure, repeated
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Event, Guarantee
 from dpicl.ground.errors import BudgetError, LedgerError, ParameterError, PrivacyError
 from dpicl.ledger import Account, Ledger, Reservation
-from tests.ledger.workload import ADD, KEY, REPLACE, SHOP, Place, cost, release, sha256
+from tests.ledger.workload import ADD, KEY, REPLACE, SHOP, Place, cost, priced, release, sha256
+
+PUBLIC = Account("public", "row", ADD, benchmark=True)
+
+
+def shop(epsilon: float, delta: float) -> Account:
+    """The account with other caps."""
+    return replace(SHOP, epsilon_cap=epsilon, delta_cap=delta)
 
 
 def test_a_release_is_charged_once_however_often_it_is_asked_for(place: Place) -> None:
@@ -38,7 +46,7 @@ def test_a_release_is_charged_once_however_often_it_is_asked_for(place: Place) -
 def test_the_cap_is_reached_exactly_and_never_exceeded(place: Place) -> None:
     """Ten tenths are one, as the exact sum of these numbers rounds."""
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=1.0))
+        ledger.ensure_account(shop(1.0, 0.0))
         for number in range(10):
             ledger.reserve(release(f"{number}", cost(0.1)))
         assert ledger.spent("shop").epsilon == 1
@@ -107,7 +115,7 @@ def test_the_first_artefact_wins(ledger: Ledger) -> None:
 )
 def test_an_account_takes_one_unit_and_one_relation(place: Place, guarantee: Guarantee) -> None:
     with place.ledger() as ledger:
-        for account in (SHOP, Account("public", "row", ADD, benchmark=True)):
+        for account in (SHOP, PUBLIC):
             ledger.ensure_account(account)
             expected = (
                 f"account '{account.name}' protects add-or-remove-one of one row; got a guarantee "
@@ -122,7 +130,7 @@ def test_an_account_takes_one_unit_and_one_relation(place: Place, guarantee: Gua
 
 def test_a_guarantee_that_states_too_little_is_refused(place: Place) -> None:
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.ensure_account(PUBLIC)
         for guarantee in (
             Guarantee(0.5, 0.0, ADD, "row", pure(1.0)),
             Guarantee(4.0, 1e-5, ADD, "row", gaussian(sigma=1.0)),
@@ -134,7 +142,7 @@ def test_a_guarantee_that_states_too_little_is_refused(place: Place) -> None:
 
 def test_benchmark_accounts_have_no_cap(place: Place) -> None:
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.ensure_account(PUBLIC)
         for number, epsilon in enumerate((1e6, math.inf)):
             assert ledger.reserve(release(f"{number}", cost(epsilon), account="public")).is_new
         assert ledger.spent("public").epsilon == math.inf
@@ -160,11 +168,11 @@ def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place, ledger
         with pytest.raises(PrivacyError, match=f"account 'shop' is open with {named}"):
             ledger.ensure_account(other)
     # a contract raises no cap
-    assert ledger.ensure_account(Account("shop", "row", ADD, 6.0, 1e-5)) == SHOP
+    assert ledger.ensure_account(shop(6.0, 1e-5)) == SHOP
     ledger.set_cap("shop", 3.0, 1e-6)
     # what was decided in the ledger stays, whatever a contract says
     ledger.ensure_account(SHOP)
-    assert ledger.accounts() == [Account("shop", "row", ADD, 3.0, 1e-6)]
+    assert ledger.accounts() == [shop(3.0, 1e-6)]
     with pytest.raises(BudgetError, match="spent 4 of cap 3, left 0"):
         ledger.reserve(release("b"))
     ledger.set_cap("shop", 5.0)
@@ -183,14 +191,14 @@ def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: 
     """The number over which a cap was decided is known to whoever decided; nothing of what may be
     spent depends on this.
     """
-    lower, raised = Account("shop", "row", ADD, 2.0, 1e-5), Account("shop", "row", ADD, 20.0, 1e-5)
+    lower, raised = shop(2.0, 1e-5), shop(20.0, 1e-5)
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("shop", "row", ADD, 4.0, 1e-5))
+        ledger.ensure_account(shop(4.0, 1e-5))
         ledger.ensure_account(SHOP)  # nothing was bought: follows the contract
         ledger.reserve(release("a", cost(1.0)))
         ledger.set_cap("shop", 20.0, 1e-5)
         assert ledger.with_other_caps(SHOP) is None and ledger.with_other_caps(raised) is None
-        higher = Account("shop", "row", ADD, 30.0, 1e-5)
+        higher = shop(30.0, 1e-5)
         assert ledger.ensure_account(higher) == raised == ledger.with_other_caps(higher)
         assert ledger.with_other_caps(lower) == raised
         assert ledger.ensure_account(lower) == lower
@@ -208,7 +216,7 @@ def test_a_benchmark_with_another_delta_is_told_what_works(place: Place) -> None
     """It has no cap to change, so the command that changes one would be a dead end."""
     asked = Account("public", "row", ADD, None, 1e-5, benchmark=True)
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.ensure_account(PUBLIC)
         ledger.reserve(release("a", cost(math.inf), account="public"))
         with pytest.raises(
             PrivacyError,
@@ -217,7 +225,7 @@ def test_a_benchmark_with_another_delta_is_told_what_works(place: Place) -> None
         ) as told:
             ledger.ensure_account(asked)
         assert "--cap" not in str(told.value)
-        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.ensure_account(PUBLIC)
         ledger.ensure_account(Account("public_again", "row", ADD, None, 1e-5, benchmark=True))
         with pytest.raises(PrivacyError, match="benchmark=True, not False"):
             ledger.ensure_account(Account("public", "row", ADD, 5.0))
@@ -225,8 +233,8 @@ def test_a_benchmark_with_another_delta_is_told_what_works(place: Place) -> None
 
 def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(ledger: Ledger) -> None:
     """A dry run opens it; what it may spend is not decided by that."""
-    ledger.ensure_account(Account("shop", "row", ADD, 2.0, 0.0))
-    assert ledger.accounts() == [Account("shop", "row", ADD, 2.0, 0.0)]
+    ledger.ensure_account(shop(2.0, 0.0))
+    assert ledger.accounts() == [shop(2.0, 0.0)]
     ledger.ensure_account(Account("shop", "person", REPLACE, 2.0, 0.0))
     # so do unit and relation
     assert ledger.accounts() == [Account("shop", "person", REPLACE, 2.0, 0.0)]
@@ -256,7 +264,7 @@ def test_an_unknown_account_is_named(place: Place) -> None:
 def test_caps_are_decided_by_the_first_charge_and_lowered_by_no_contract_that_states_none(
     place: Place,
 ) -> None:
-    price, other = Account("shop", "row", ADD, 1.0), Account("shop", "row", ADD, 8.0)
+    price, other = shop(1.0, 0.0), shop(8.0, 0.0)
     with place.ledger() as ledger:
         for planned in (price, other):
             ledger.ensure_account(planned, states_cap=False)
@@ -301,7 +309,7 @@ def of_three_kinds() -> dict[str, Guarantee]:
         gaussian(sigma=2.0),
         repeated(poisson_sampled(Fraction(1, 100), gaussian(sigma=1.0)), 50),
     )
-    first, second = (price(event, neighbours=ADD, unit="row", delta=1e-6) for event in events)
+    first, second = (priced(event, delta=1e-6) for event in events)
     return {"a": first, "b": second, "c": cost(0.5)}
 
 
@@ -317,9 +325,7 @@ def test_gaussian_and_subsampled_entries_compose_as_the_accountant_says(ledger: 
     assert total.epsilon >= compose(parts, delta=1e-5).epsilon
     assert total.epsilon < 5
     with pytest.raises(BudgetError, match=r"at delta=1e-05"):
-        ledger.reserve(
-            release("d", price(gaussian(sigma=0.7), neighbours=ADD, unit="row", delta=1e-5))
-        )
+        ledger.reserve(release("d", priced(gaussian(sigma=0.7))))
 
 
 def test_entries_of_a_benchmark_compose_as_if_they_had_been_fixed_beforehand(place: Place) -> None:
@@ -337,9 +343,9 @@ def test_entries_of_a_benchmark_compose_as_if_they_had_been_fixed_beforehand(pla
 
 
 def test_approximate_entries_need_a_delta_to_spend(place: Place) -> None:
-    guarantee = price(approximate(0.5, 1e-6), neighbours=ADD, unit="row", delta=1e-6)
+    guarantee = priced(approximate(0.5, 1e-6), delta=1e-6)
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=5.0))
+        ledger.ensure_account(shop(5.0, 0.0))
         with pytest.raises(BudgetError, match="the total would be inf"):
             ledger.reserve(release("a", guarantee))
         ledger.set_cap("shop", 5.0, 1.5e-6)
@@ -357,9 +363,9 @@ def test_a_cap_of_nothing_admits_nothing_that_costs(place: Place, event: Event) 
     """A delta alone lets one row in 100,000 through, and a restored ledger says that nothing may be
     spent.
     """
-    guarantee = price(event, neighbours=ADD, unit="row", delta=1e-5)
+    guarantee = priced(event)
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=0.0, delta_cap=1e-5))
+        ledger.ensure_account(shop(0.0, 1e-5))
         assert not ledger.dry_run("shop", [guarantee]).allowed
         assert ledger.dry_run("shop", []).allowed
         with pytest.raises(BudgetError):
@@ -368,7 +374,7 @@ def test_a_cap_of_nothing_admits_nothing_that_costs(place: Place, event: Event) 
         assert ledger.dry_run("shop", [guarantee]).allowed
         assert ledger.reserve(release("a", guarantee)).is_new
         ledger.ensure_account(Account("other", "row", ADD, epsilon_cap=0.0))
-        free = price(pure(0.0), neighbours=ADD, unit="row")
+        free = priced(pure(0.0))
         assert ledger.dry_run("other", [free]).allowed
         assert ledger.reserve(release("b", free, account="other")).is_new
 

@@ -67,6 +67,10 @@ def here(tmp_path: Path) -> Iterator[Place]:
     close_scorers()
 
 
+def spec_of(folder: Path, **more: Any) -> ModelSpec:
+    return ModelSpec(name="m", kind="transformers", id=str(folder), **more)
+
+
 def notes(settings: Settings) -> list[Path]:
     return sorted((settings.models / "asked").glob("*.json"))
 
@@ -119,7 +123,7 @@ def test_a_decision_is_measured_once_for_a_template_and_again_for_another(
     here: Place, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     settings = Settings.current()
-    spec = ModelSpec(name="m", kind="transformers", id=str(folders["chat"]))
+    spec = spec_of(folders["chat"])
     first = settled_model(spec, settings)
     assert first == settled_model(spec, settings) and len(notes(settings)) == 1
     retold = with_template(
@@ -134,7 +138,7 @@ def test_a_decision_is_measured_once_for_a_template_and_again_for_another(
 def test_what_is_said_is_not_measured(here: Place, folders: dict[str, Path]) -> None:
     settings = Settings.current()
     for api in ("chat", "completions"):
-        said = ModelSpec(name="m", kind="transformers", id=str(folders["chat"]), api=api)
+        said = spec_of(folders["chat"], api=api)
         assert settled_model(said, settings) == (said, None)
     for kind in ("bundled", "tiny", "fake"):
         assert settled_model(ModelSpec(name=kind, kind=kind), settings)[0].api == "auto"
@@ -221,11 +225,11 @@ def test_charges_that_no_registered_method_made_decide_nothing(
         for digit, method in enumerate(("evaluation", "no-longer-installed")):
             parameters = {"model": "another"}
             ledger.reserve(ReleaseCharge(f"{digit}" * 64, "shop", method, parameters, guarantee))
-    spec = ModelSpec(name="m", kind="transformers", id=str(folders["chat"]))
+    spec = spec_of(folders["chat"])
     settled, asked_by = settled_model(spec, settings, lambda: [account])
     assert asked_by is not None and settled.api == "chat"
 
 
 def test_a_model_that_is_on_another_machine_stays_open(here: Place) -> None:
-    spec = ModelSpec(name="m", kind="transformers", id=str(here.root / "nowhere"))
+    spec = spec_of(here.root / "nowhere")
     assert settled_model(spec, Settings.current()) == (spec, None)

@@ -33,6 +33,7 @@ from tests.harness import (
     shop_rows,
     until,
 )
+from tests.tasks.test_executors import under_way
 
 
 class Killed(BaseException):
@@ -96,16 +97,7 @@ def test_a_journal_goes_although_the_process_that_published_was_killed_before_it
 @pytest.mark.exhaustive
 def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(place: Place) -> None:
     install(place, shop(), shop_rows(200))
-    options = (
-        "--datasets shop --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0 --model tiny"
-    )
-    process = place.start(f"run demo {options} --run-id r --executor pool --workers 2")
-    until(
-        lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
-        120,
-        "a scored cell",
-        every=0.01,
-    )
+    process = under_way(place, "shop")
     workers = [int(pid.name) for pid in Path("/proc").glob("[0-9]*") if _is_worker_of(pid, place)]
     assert len(workers) >= 2
     os.kill(process.pid, signal.SIGKILL)

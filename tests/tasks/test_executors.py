@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -100,22 +101,28 @@ def test_a_step_whose_worker_dies_is_submitted_twice_again(
     assert (run / "results.csv").exists() is ends
 
 
+def under_way(place: Place, dataset: str) -> subprocess.Popen[str]:
+    """A run on a pool of two workers, of which a cell is scored."""
+    options = f"--datasets {dataset} --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0"
+    pool = "--model tiny --run-id r --executor pool --workers 2"
+    process = place.start(f"run demo {options} {pool}")
+    scored = "units/*/scored/*.npz"
+    until(
+        lambda: any(place.run("r").glob(scored)) or process.poll() is not None,
+        120,
+        "a scored cell",
+        every=0.01,
+    )
+    return process
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("sign", "stop"), [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)])
 def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
     tmp_path: Path, sign: signal.Signals, stop: Callable[[int, int], None]
 ) -> None:
     place = a_place(new_place(tmp_path / "place"))
-    options = (
-        "--datasets kiosk --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0 --model tiny"
-    )
-    process = place.start(f"run demo {options} --run-id r --executor pool --workers 2")
-    until(
-        lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
-        120,
-        "a scored cell",
-        every=0.01,
-    )
+    process = under_way(place, "kiosk")
     began = time.monotonic()
     stop(process.pid, sign)
     _, errors = process.communicate(timeout=60)

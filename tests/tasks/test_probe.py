@@ -49,6 +49,21 @@ def place(place: Place) -> Place:
     return place
 
 
+def short_model(folder: Path, tokens: int) -> Path:
+    """One that reads no more than so many."""
+
+    def config(vocabulary: int) -> GPT2Config:
+        return GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=tokens)
+
+    return made(tiny_model(folder), folder / "short", config)
+
+
+def install_open_answers(place: Place) -> None:
+    content = letters("written", private=True)
+    as_free_text(content)
+    install_texts(place, content)
+
+
 def planned(changes: dict[str, Any], run_id: str = "a", pipeline: str = "private") -> str:
     return str(make_plan(pipeline, changes, run_id))
 
@@ -93,13 +108,7 @@ def test_a_server_that_is_not_there_is_refused(place: Place) -> None:
 def test_a_reader_is_asked_as_well_as_the_model_that_answers(
     place: Place, grid: dict[str, Any], tmp_path: Path
 ) -> None:
-    short = made(
-        tiny_model(tmp_path),
-        tmp_path / "short",
-        lambda vocabulary: GPT2Config(
-            n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=12
-        ),
-    )
+    short = short_model(tmp_path, 12)
     told = refused({**grid, "model": "fake", "generator": str(short)})
     assert "reads 12 tokens" in told or "reads at most 12" in told
 
@@ -112,13 +121,7 @@ def test_a_reader_is_asked_as_well_as_the_model_that_answers(
 def test_prompts_longer_than_a_model_reads_are_refused_before_anything_is_charged(
     place: Place, method: str, tokens: int, shots: int, tmp_path: Path
 ) -> None:
-    short = made(
-        tiny_model(tmp_path),
-        tmp_path / "short",
-        lambda vocabulary: GPT2Config(
-            n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=tokens
-        ),
-    )
+    short = short_model(tmp_path, tokens)
     grid = {**TABLES, "methods": [method], "model": str(short), "shots": [1]}
     assert probe.fn(planned(grid, "fits")) == "1 model answers"
     told = refused({**grid, "shots": [shots]})
@@ -161,9 +164,7 @@ def test_asking_refuses_a_model_before_its_release_is_opened(place: Place, habit
 
 
 def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
-    content = letters("written", private=True)
-    as_free_text(content)
-    install_texts(place, content)
+    install_open_answers(place)
     with serving(Habits(apis=("chat",), logprobs="none", writes=True)) as server:
         fine = {**ASKED, "datasets": ["written"], "generator": "fake"}
         assert probe.fn(planned({**fine, "model": f"{server.url}#m"})) == "2 models answer"
@@ -175,9 +176,7 @@ def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
 def test_open_answers_are_not_asked_for_where_nothing_can_measure_them(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = letters("written", private=True)
-    as_free_text(content)
-    install_texts(place, content)
+    install_open_answers(place)
     for name in ("rouge_score", "rouge_score.rouge_scorer"):
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     scorers.cache_clear()

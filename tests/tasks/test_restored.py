@@ -225,24 +225,14 @@ HARMS: dict[str, Callable[[bytes], bytes]] = {
         f"byte {share:.0%}": lambda sealed, share=share: _flipped(
             sealed, int(share * (len(sealed) - 1))
         )
-        for share in (0, 0.0001, 0.3, 0.7, 1)
+        for share in (0.0001, 0.3, 1)
     },  # type: ignore[misc]
-    "cut by a byte": lambda sealed: sealed[:-1],
     "cut in half": lambda sealed: sealed[: len(sealed) // 2],
     "empty": lambda sealed: b"",
-    "longer": lambda sealed: sealed + b"x",
 }
-MORE_HARMS = ("byte 0%", "byte 70%", "cut by a byte", "longer")
-"""Like one of the others."""
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        pytest.param(harm, marks=pytest.mark.exhaustive if harm in MORE_HARMS else ())
-        for harm in HARMS
-    ],
-)
+@pytest.mark.parametrize("harm", HARMS)
 def test_an_altered_backup_is_refused_by_one_sentence(
     backup: Backup, bare: Settings, tmp_path: Path, harm: str
 ) -> None:
@@ -391,20 +381,18 @@ def server() -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture
+def shared(settings: Settings, server: Server, tmp_path: Path) -> Settings:
+    """A home whose ledger is on the server."""
+    witnesses, ledger = tmp_path / "witness", server.emptied()
+    return replace(settings, home=tmp_path / "shared", witnesses=witnesses, ledger=ledger)
+
+
 @pytest.mark.exhaustive
 def test_a_home_comes_back_beside_a_ledger_on_a_server(
-    settings: Settings, server: Server, bare: Settings, tmp_path: Path
+    server: Server, shared: Settings, bare: Settings, tmp_path: Path
 ) -> None:
-    shared, file, key = (
-        replace(
-            settings,
-            home=tmp_path / "shared",
-            witnesses=tmp_path / "witness",
-            ledger=server.emptied(),
-        ),
-        tmp_path / "backup",
-        tmp_path / "key",
-    )
+    file, key = tmp_path / "backup", tmp_path / "key"
     charged(shared)
     assert back_up(shared, file, key).manifest.ledger == "server"
     with pytest.raises(ParameterError, match="expected the address of the PostgreSQL"):
@@ -433,20 +421,12 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(
 
 @pytest.mark.exhaustive
 def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
-    settings: Settings, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database may have been lost again, and come back from its own dump of a time when caps
     had been stated.
     """
-    shared, sealed = (
-        replace(
-            settings,
-            home=tmp_path / "shared",
-            witnesses=tmp_path / "witness",
-            ledger=server.emptied(),
-        ),
-        (tmp_path / "backup", tmp_path / "key"),
-    )
+    sealed = tmp_path / "backup", tmp_path / "key"
     charged(shared)
     back_up(shared, *sealed)
     records = []

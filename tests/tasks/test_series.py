@@ -56,8 +56,13 @@ def as_csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
+def table_of(place: Place) -> Path:
+    """The file of the rows."""
+    return place.root / "data" / f"{NAME}.csv"
+
+
 def put(place: Place, rows: list[dict[str, Any]]) -> None:
-    (place.root / "data" / f"{NAME}.csv").write_text(as_csv(rows))
+    table_of(place).write_text(as_csv(rows))
 
 
 def planned(epsilon: float = 2, *, name: str = NAME, shots: int = 2, **how: Any) -> Any:
@@ -138,8 +143,8 @@ def test_a_night_is_not_released_before_it_is_over(place: Place) -> None:
 
 def test_any_window_of_any_night_is_free_and_reads_no_row(place: Place) -> None:
     night(7)
-    (place.root / "data" / f"{NAME}.csv").rename(place.root / "data" / "gone")
-    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
+    table_of(place).rename(place.root / "data" / "gone")
+    table_of(place).write_text("no table at all")
     stands = published()
     for until, window in (
         (None, None),
@@ -261,7 +266,7 @@ def test_a_horizon_does_not_go_on_in_a_ledger_that_came_back(place: Place, tmp_p
     (settings.home / "ledger.anchor.json").unlink()
     adopt(settings)
     assert len(published()) == 5
-    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
+    table_of(place).write_text("no table at all")
     with pytest.raises(LedgerRefusedError, match="came back from a backup or from receipts"):
         night(6)
     assert [one.what for one in clean(settings, 9999) if "horizon" in one.what] == [
@@ -330,7 +335,7 @@ def test_the_program_that_holds_the_rows_gives_those_of_the_night(place: Place) 
 @pytest.mark.exhaustive
 def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
     night(9)
-    (place.root / "data" / f"{NAME}.csv").unlink()
+    table_of(place).unlink()
     made = place.dpicl(f"series {NAME} --epsilon 2 --window 3 --out page.html")
     assert made.returncode == 0 and made.stdout == "page.html: 9 of 12 periods\n", made.stderr
     page = (place.root / "page.html").read_text()

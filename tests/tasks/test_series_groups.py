@@ -21,7 +21,7 @@ from dpicl.runs.forecast import series_forecasts
 from dpicl.runs.plan import make_plan
 from tests.harness import Place
 from tests.library.series_contracts import NAME, series_tree, visits
-from tests.tasks.test_series import declare, planned, published, put, same, spent
+from tests.tasks.test_series import declare, planned, published, put, same, spent, table_of
 from tests.tasks.test_series import night as series_night
 
 METHOD, DAYS = "gdp_tabicl", 12
@@ -52,7 +52,7 @@ def test_each_number_of_shots_is_charged_once_for_all_nights_and_windows_are_fre
     assert first == pytest.approx(2, rel=0.01) and count == 2
     made = night(4, window=2)
     assert spent() == (first, 5) and "rows are of 2026-03-03 to 2026-03-04" in made.spent[1]
-    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
+    table_of(place).write_text("no table at all")
     stands = published(plan=plan_of())
     for until, window in ((None, None), ("2026-03-03", 2), (None, 900)):
         shown = Release(night(4, until=until, window=window)).demonstrations()

@@ -39,7 +39,7 @@ from dpicl.runs.results import command_of
 from dpicl.runs.run_folder import open_unit, read_plan, spending_of
 from tests.harness import Place, edited, grid_of, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
-from tests.tasks.test_series import as_csv, declare, night, put, same, spent
+from tests.tasks.test_series import as_csv, declare, night, put, same, spent, table_of
 from tests.tasks.test_series import published as nights
 
 NIGHTLY: dict[str, Any] = grid_of(
@@ -212,7 +212,7 @@ def test_a_run_is_about_the_periods_that_were_over_when_it_was_planned(
 def test_what_is_not_over_or_no_horizon_is_refused_before_a_row_is_read(
     place: Place, today: Any
 ) -> None:
-    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
+    table_of(place).write_text("no table at all")
     today(0)
     with pytest.raises(
         ParameterError, match="period=2026-03-01: expected a period of visits that is over"
@@ -345,7 +345,7 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
 ) -> None:
     """The table and its frozen counts are gone by then; and so, at last, are the public rows."""
     night(6)
-    (place.root / "data" / f"{NAME}.csv").unlink()
+    table_of(place).unlink()
     shutil.rmtree(place.home / "series")
     shutil.rmtree(Settings.current().private_home, ignore_errors=True)
     before = spent()

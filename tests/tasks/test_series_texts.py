@@ -69,6 +69,11 @@ def declare(place: Place, content: dict[str, Any]) -> None:
     )
 
 
+def delivery(place: Place, number: int) -> Path:
+    """The file of a period."""
+    return place.root / "data" / NAME / f"{PERIODS[number]}.jsonl"
+
+
 def put(place: Place, period: str, count: int, suffix: str = ".jsonl") -> Path:
     folder = place.root / "data" / NAME
     folder.mkdir(parents=True, exist_ok=True)
@@ -142,9 +147,7 @@ def test_all_periods_cost_what_the_first_one_does(place: Place) -> None:
 
 def test_a_link_is_no_delivery(place: Place) -> None:
     """By one, the texts of a file would be of two periods, or of another account too."""
-    folder = place.root / "data" / NAME
-    (folder / f"{PERIODS[5]}.jsonl").unlink(missing_ok=True)
-    (folder / f"{PERIODS[5]}.jsonl").symlink_to(folder / f"{PERIODS[0]}.jsonl")
+    delivery(place, 5).symlink_to(delivery(place, 0))
     with pytest.raises(SourceError, match=f"folder {NAME} holds links"):
         made(PERIODS[0])
     assert spent()[1] == 0
@@ -152,9 +155,8 @@ def test_a_link_is_no_delivery(place: Place) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n"])
 def test_a_file_without_a_text_is_a_delivery_in_any_form(place: Place, content: bytes) -> None:
-    folder = place.root / "data" / NAME
-    (folder / f"{PERIODS[0]}.jsonl").unlink()
-    (folder / f"{PERIODS[0]}.csv").write_bytes(content)
+    delivery(place, 0).unlink()
+    delivery(place, 0).with_suffix(".csv").write_bytes(content)
     assert len(texts(made(PERIODS[0]))) == 2
 
 
@@ -165,7 +167,7 @@ def test_a_period_is_written_from_the_texts_of_its_file_alone(
     for period, count in zip(PERIODS[:4], (40, 41, 42, 43), strict=True):
         put(place, period, count)
     put(place, PERIODS[0], 1).write_text("no records")
-    (place.root / "data" / NAME / f"{PERIODS[3]}.jsonl").unlink()
+    delivery(place, 3).unlink()
     seen: list[int] = []
     write = few_shot_generation.write
 
@@ -183,7 +185,7 @@ def test_a_period_stands_whatever_becomes_of_its_file(place: Place) -> None:
     stands = texts(made(PERIODS[1]))
     put(place, PERIODS[1], 7)
     assert texts(made(PERIODS[1])) == stands
-    (place.root / "data" / NAME / f"{PERIODS[1]}.jsonl").unlink()
+    delivery(place, 1).unlink()
     assert texts(made(PERIODS[1])) == stands and spent()[1] == 2
 
 
