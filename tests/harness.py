@@ -673,6 +673,12 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def well(finished: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """A command that succeeded; fails with what it said where it did not."""
+    assert finished.returncode == 0, finished.stderr
+    return finished
+
+
 def complaint(finished: subprocess.CompletedProcess[str] | tuple[int, str]) -> str:
     """The one sentence of a refused command; fails if there is more, or another exit code."""
     code, err = finished if isinstance(finished, tuple) else (finished.returncode, finished.stderr)

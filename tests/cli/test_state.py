@@ -31,7 +31,7 @@ from dpicl.runs.run_folder import LOCK
 from tests.cli.conftest import Cli
 from tests.cli.test_json import printed
 from tests.guard import kill_before
-from tests.harness import Place, content, install, new_place, shop
+from tests.harness import Place, content, install, new_place, shop, well
 
 RELEASE = "a" * 64
 DAYS = 86_400.0
@@ -44,8 +44,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """An installation that has released something; tests copy it."""
     place = new_place(tmp_path_factory.mktemp("released") / "place")
     install(place, shop("till", private=True))
-    done = place.dpicl(f"{PROTECT} {place.root / 'a.jsonl'}")
-    assert not done.returncode, done.stderr
+    well(place.dpicl(f"{PROTECT} {place.root / 'a.jsonl'}"))
     return place
 
 

@@ -25,6 +25,7 @@ from tests.harness import (
     last_written,
     new_place,
     shop,
+    well,
 )
 
 AT_HOME = Path(".local") / "state" / "dpicl"
@@ -129,8 +130,7 @@ def test_whichever_command_comes_first_the_state_home_is_for_its_owner(
 ) -> None:
     if there:
         user.home.mkdir(parents=True, mode=0o755)
-    done = user.dpicl("here", line)
-    assert done.returncode == 0, done.stderr
+    well(user.dpicl("here", line))
     if line != "list":  # which reads declarations only
         assert stat.S_IMODE(user.home.stat().st_mode) == 0o700
         check_modes(user)
@@ -139,8 +139,7 @@ def test_whichever_command_comes_first_the_state_home_is_for_its_owner(
 @pytest.mark.exhaustive
 def test_a_path_may_hold_any_letters(user: User) -> None:
     home = user.folder(ODD) / "home"
-    done = user.dpicl("here", "budget", DPICL_HOME=str(home))
-    assert done.returncode == 0, done.stderr
+    done = well(user.dpicl("here", "budget", DPICL_HOME=str(home)))
     assert done.stdout.splitlines()[-1] == f"ledger: {home / 'ledger.db'}"
     assert {path.name for path in home.parent.iterdir()} == {"home"}
     assert not home.parent.with_name(ODD.partition("?")[0]).exists()
@@ -266,8 +265,9 @@ def test_what_was_bought_stays_bought_and_what_was_spent_stays_spent(
     def protected(epsilon: str, days: str) -> tuple[str, bytes]:
         out = place.root / f"{epsilon}{days}.jsonl"
         wrong = {"LD_PRELOAD": other_clock, "FAKETIME": days, "DONT_FAKE_MONOTONIC": "1"}
-        done = place.dpicl(f"protect {table} --epsilon {epsilon} --shots 2 --out {out}", **wrong)
-        assert done.returncode == 0, done.stderr
+        done = well(
+            place.dpicl(f"protect {table} --epsilon {epsilon} --shots 2 --out {out}", **wrong)
+        )
         return done.stdout, out.read_bytes()
 
     told, content = protected("1", "+0d")

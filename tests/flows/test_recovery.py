@@ -21,7 +21,18 @@ from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError, Mo
 from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
 from flows.maintenance import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, resubmit_later
-from tests.harness import SMALL, Place, World, grid_of, install, new_place, shop, shop_rows, until
+from tests.harness import (
+    SMALL,
+    Place,
+    World,
+    grid_of,
+    install,
+    new_place,
+    shop,
+    shop_rows,
+    until,
+    well,
+)
 
 
 @pytest.fixture
@@ -135,10 +146,11 @@ def plundered(tmp_path: Path) -> Place:
     """An installation of its own, whose ledger somebody has edited: a release was made cheaper."""
     place = new_place(tmp_path / "place")
     table = install(place, shop("till", private=True), shop_rows(80))
-    told = place.dpicl(
-        f"protect {table} --method mst_tabicl --shots 2 --out {place.root / 'demos.jsonl'}"
+    well(
+        place.dpicl(
+            f"protect {table} --method mst_tabicl --shots 2 --out {place.root / 'demos.jsonl'}"
+        )
     )
-    assert told.returncode == 0, told.stderr
     with sqlite3.connect(place.home / "ledger.db") as ledger:
         edit = "UPDATE records SET content = replace(content, '1', '0') WHERE kind = 'reserved'"
         assert ledger.execute(edit).rowcount == 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import make_url
 
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, well
 from tests.ledger.postgres import Server, required_programs, running_postgres
 
 SCRIPT = REPOSITORY / "infra" / "kubernetes" / "create-databases.sh"
@@ -48,8 +48,14 @@ def made_databases() -> Iterator[Databases]:
                 for role, password in passwords.items()
             },
         }
-        done = subprocess.run(
-            ["sh", str(SCRIPT)], env=told, check=False, capture_output=True, text=True, timeout=60
+        well(
+            subprocess.run(
+                ["sh", str(SCRIPT)],
+                env=told,
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
         )
-        assert done.returncode == 0, done.stderr
         yield Databases(server, passwords)

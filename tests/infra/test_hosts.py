@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.test_interrupted import outcome
-from tests.harness import DPICL, Place, differences, end, new_place, until
+from tests.harness import DPICL, Place, differences, end, new_place, until, well
 from tests.infra.hosts import Host, linked
 from tests.infra.parts import DASK, WORKER, certificates, started, wait_for
 
@@ -157,8 +157,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What the same run gives on this machine alone."""
     place = new_place(tmp_path_factory.mktemp("alone") / "place")
-    finished = place.dpicl("run demo", *GRID, "--run-id", "alone", timeout=300)
-    assert finished.returncode == 0, finished.stderr
+    well(place.dpicl("run demo", *GRID, "--run-id", "alone", timeout=300))
     return outcome(place.run("alone"))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from tests.harness import DPICL, Place, install, shop, shop_rows
+from tests.harness import DPICL, Place, install, shop, shop_rows, well
 from tests.infra.databases import Databases, made_databases
 
 
@@ -26,8 +26,7 @@ def databases() -> Iterator[Databases]:
 def bought(place: Place, databases: Databases, shots: int) -> None:
     """A release more."""
     asked = f"--method gdp_tabicl --shots {shots} --out {place.root / f'{shots}.jsonl'}"
-    told = place.dpicl(f"protect till {asked}", DPICL_LEDGER=databases.url("ledger"))
-    assert told.returncode == 0, told.stderr
+    well(place.dpicl(f"protect till {asked}", DPICL_LEDGER=databases.url("ledger")))
 
 
 def watched(place: Place, databases: Databases) -> dict[str, str]:
@@ -40,10 +39,11 @@ def watched(place: Place, databases: Databases) -> dict[str, str]:
     )
     environment = {**os.environ, **place.environment, "DPICL_LEDGER": databases.url("metrics")}
     command = ["unshare", "-m", "sh", "-c", for_reading, str(place.home), str(DPICL)]
-    done = subprocess.run(
-        command, env=environment, check=False, capture_output=True, text=True, timeout=60
+    done = well(
+        subprocess.run(
+            command, env=environment, check=False, capture_output=True, text=True, timeout=60
+        )
     )
-    assert done.returncode == 0, done.stderr
     return dict(
         line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#")
     )

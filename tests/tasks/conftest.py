@@ -1,5 +1,5 @@
 """A fresh installation, and the session's, for tests of this folder."""
 
-from tests.harness import place, world
+from tests.cli.conftest import cli, place, world
 
-__all__ = ["place", "world"]
+__all__ = ["cli", "place", "world"]

@@ -27,18 +27,16 @@ from dpicl.home.benchmarks import (
 from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
 from tasks.stages import ingest, split
+from tests.cli.conftest import Cli
 from tests.harness import (
     Place,
-    call_main,
     charged,
     complaint,
     grid_of,
     install,
     install_texts,
     letters,
-    new_place,
     publish,
-    said,
     shop,
 )
 from tests.library.examples import private_contract, random_table, small_contract
@@ -49,50 +47,45 @@ REFUSED = (
     "says `benchmark: true` of rows that are not published; expected `budget: {epsilon: CAP}`, "
     "or, if anyone may learn them, `dpicl data publish"
 )
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(place: Place) -> Place:
     """A table and a set of texts that say they are benchmarks, which nobody has published."""
-    place = new_place(tmp_path / "place")
     install(place, shop())
     install_texts(place, letters())
     (place.home / REGISTRY).unlink()
-    for name, value in place.environment.items():
-        monkeypatch.setenv(name, value)
     return place
 
 
-def _protect(place: Place, capture: Capture) -> tuple[int, str]:
-    out = place.root / "demos.jsonl"
+def _protect(place: Place, cli: Cli) -> tuple[int, str]:
     for path in place.root.glob("demos.jsonl*"):  # and its certificate
         path.unlink()
-    return call_main(("protect", "shop", "--shots", "2", "--out", str(out)), capture)
+    return cli.ended(f"protect shop --shots 2 --out {place.root / 'demos.jsonl'}")
 
 
 def test_a_table_is_protected_as_a_benchmark_only_while_it_is_the_published_one(
-    place: Place, capsys: Capture
+    place: Place, cli: Cli
 ) -> None:
-    assert complaint(_protect(place, capsys)) == f"shop: {REFUSED} shop`"
+    assert complaint(_protect(place, cli)) == f"shop: {REFUSED} shop`"
     assert not charged()
     assert not list((place.home / "released").glob("*/*"))
     assert not (place.root / "demos.jsonl").exists()
-    assert "60 rows" in said(capsys, "data", "publish", "shop", "--yes")
-    assert _protect(place, capsys)[0] == 0
+    assert "60 rows" in cli("data publish shop --yes")
+    assert _protect(place, cli)[0] == 0
     before = charged()
     rows = place.root / "data" / "shop.csv"
     rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-1]))
-    assert REFUSED in complaint(_protect(place, capsys))
+    assert REFUSED in complaint(_protect(place, cli))
     assert charged() == before
 
 
-def test_texts_that_are_not_published_answer_nothing(place: Place, capsys: Capture) -> None:
-    asking = ("ask", "a query", "--contract", "letters", "--model", "fake", "--count", "4")
-    assert complaint(call_main(asking, capsys)) == f"letters: {REFUSED} letters`"
+def test_texts_that_are_not_published_answer_nothing(place: Place, cli: Cli) -> None:
+    asking = "ask 'a query' --contract letters --model fake --count 4"
+    assert cli.refused(asking) == f"letters: {REFUSED} letters`"
     assert not charged()
     publish(place, "letters")
-    assert call_main(asking, capsys)[0] == 0
+    assert cli.ended(asking)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -100,8 +93,7 @@ def test_texts_that_are_not_published_answer_nothing(place: Place, capsys: Captu
 )
 def test_a_run_stops_before_its_split_is_written(place: Place, dataset: str, pipeline: str) -> None:
     changes = grid_of(dataset)
-    with place.entered():
-        run = str(make_plan(pipeline, changes, "r"))
+    run = str(make_plan(pipeline, changes, "r"))
     ingest.fn(run, dataset)
     with pytest.raises(PrivacyError, match="not published"):
         split.fn(run, dataset)
@@ -112,34 +104,32 @@ def test_a_run_stops_before_its_split_is_written(place: Place, dataset: str, pip
     split.fn(run, dataset)
 
 
-def test_the_command_asks_and_changes_nothing_without_an_answer(
-    place: Place, capsys: Capture
-) -> None:
-    sentence = complaint(call_main(("data", "publish", "shop"), capsys))
+def test_the_command_asks_and_changes_nothing_without_an_answer(place: Place, cli: Cli) -> None:
+    sentence = cli.refused("data publish shop")
     assert (
         sentence == "shop: nothing was published; without a terminal to confirm on, expected --yes"
     )
     assert not (place.home / REGISTRY).exists()
     for name in ("shop", "letters"):
-        said(capsys, "data", "publish", name, "--yes")
+        cli(f"data publish {name} --yes")
     assert stat.S_IMODE((place.home / REGISTRY).stat().st_mode) == 0o600
     assert set(json.loads((place.home / REGISTRY).read_text())) == {"shop", "letters"}
 
 
-def test_a_table_with_a_budget_is_not_published(place: Place, capsys: Capture) -> None:
+def test_a_table_with_a_budget_is_not_published(place: Place, cli: Cli) -> None:
     install(place, shop("till", private=True), "this is no table: whoever reads it fails")
-    sentence = complaint(call_main(("data", "publish", "till", "--yes"), capsys))
+    sentence = cli.refused("data publish till --yes")
     assert sentence.startswith(
         "till.yaml: privacy.budget: is of rows with something at stake; expected `benchmark: true`"
     )
 
 
-def test_a_dry_run_says_that_it_cannot_know(place: Place, capsys: Capture) -> None:
-    asked = ("run", "demo", "--model", "fake", "--dry-run", "--datasets")
-    assert "shop: whether the rows are published is checked when they are read" in said(
-        capsys, *asked, "shop"
+def test_a_dry_run_says_that_it_cannot_know(place: Place, cli: Cli) -> None:
+    asked = "run demo --model fake --dry-run --datasets"
+    assert "shop: whether the rows are published is checked when they are read" in cli(
+        f"{asked} shop"
     )
-    assert "published" not in said(capsys, *asked, "breast_cancer")
+    assert "published" not in cli(f"{asked} breast_cancer")
 
 
 def test_a_table_with_a_budget_is_not_even_digested(place: Place) -> None:

@@ -21,7 +21,17 @@ from dpicl.report import report_steps
 from dpicl.runs.chain import stages
 from dpicl.runs.execute import InProcess, Step, WorkerPool, run_units
 from dpicl.runs.plan import make_plan
-from tests.harness import Place, charged, install, install_texts, letters, new_place, shop, until
+from tests.harness import (
+    Place,
+    charged,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    shop,
+    until,
+    well,
+)
 
 GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0, 1], "model": "fake"}
 
@@ -130,7 +140,6 @@ def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
     assert errors == "dpicl: interrupted; `dpicl run --resume r` continues it\n"
     assert not list((place.home / "private" / "kiosk").iterdir())
     before = {path: path.stat().st_mtime_ns for path in place.run("r").glob("units/*/scored/*.npz")}
-    again = place.dpicl("run --resume r --executor pool --workers 2")
-    assert again.returncode == 0, again.stderr
+    well(place.dpicl("run --resume r --executor pool --workers 2"))
     assert before and all(path.stat().st_mtime_ns == time_of for path, time_of in before.items())
     assert len(json.loads(next(place.run("r").glob("units/*/results.json")).read_text())) > 2

@@ -17,7 +17,7 @@ from dpicl.ground.errors import RunError, StageFailed
 from dpicl.runs.stage import set_up, stage
 from tasks.stages import made_task
 from tests.flows.planted import CANARIES, contract, table
-from tests.harness import Place, call_main, complaint, install, new_place
+from tests.harness import Place, call_main, complaint, install, new_place, well
 from tests.leaks import hits
 
 Capture = pytest.CaptureFixture[str]
@@ -152,10 +152,11 @@ def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_can
     install(place, contract("logged", private=True), table())
     grid = "--datasets logged --epsilons 1 --shots 2 --seeds 0 --model fake --workers 1"
     extra = {"DASK_SCHEDULER_ADDRESS": "", "DPICL_LOG_FORMAT": "json"}
-    done = place.dpicl(
-        f"run private {grid} --executor {executor} --run-id logged", timeout=300, **extra
+    done = well(
+        place.dpicl(
+            f"run private {grid} --executor {executor} --run-id logged", timeout=300, **extra
+        )
     )
-    assert done.returncode == 0, done.stderr
     told = lines(done.stderr)
     assert {line["run"] for line in told} == {"logged"}
     assert {line.get("attempt") for line in told} == {1 if executor == "prefect" else None}

@@ -33,6 +33,7 @@ from tests.harness import (
     run_here,
     shop,
     shop_rows,
+    well,
 )
 from tests.library.tabular_models import random_weights
 
@@ -198,10 +199,11 @@ def test_a_private_table_is_charged_as_with_any_other_model(place: Place) -> Non
 @pytest.mark.exhaustive
 def test_the_command_runs_to_its_report_with_a_file_as_the_model(place: Place) -> None:
     file = random_weights("tabicl", place.root / "mine.ckpt")
-    done = place.dpicl(
-        f"run mst-tabicl --datasets shop --epsilons 1 --model {file} --run-id cli", timeout=300
+    well(
+        place.dpicl(
+            f"run mst-tabicl --datasets shop --epsilons 1 --model {file} --run-id cli", timeout=300
+        )
     )
-    assert done.returncode == 0, done.stderr
     manifest = json.loads((place.run("cli") / "manifest.json").read_text())
     assert manifest["model"]["name"] == "mine" and manifest["grid"]["shots"] == [Tabular.most_rows]
 
