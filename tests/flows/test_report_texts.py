@@ -13,14 +13,13 @@ from dpicl.report.load import load_run
 from dpicl.report.opening import story
 from dpicl.report.tables import Paper
 
-from .report_folder import Page, built, markdown_row, write_run
+from .report_folder import Page, built, line, markdown_row, write_run
 
 NEAR = {
     "icl": {1.0: 0.38, 8.0: 0.41, math.inf: 0.42},
     "icl-ptr": {1.0: 0.30, 8.0: 0.36, math.inf: 0.40},
     "few-shot": {math.inf: 0.44},
 }
-DATASET = "samsum"
 SIZES = {"subsets": None, "noise": "gaussian"}
 OPTIONS = {
     "dp_icl": {
@@ -31,62 +30,31 @@ OPTIONS = {
 }
 
 
-def text_rows(dataset: str = DATASET):
+def text_rows():
     """Two seeds; ROUGE-2 is a third of ROUGE-1, no answer is the right one letter by letter."""
     for seed in range(2):
-        yield [
-            "dp_icl",
-            "zero-shot",
-            dataset,
-            seed,
-            "",
-            0,
-            "",
-            "",
-            100,
-            0,
-            "",
-            "",
-            0.35,
-            0.12,
-            0.27,
-            0.05,
-            0.3,
-        ]
+        own = {"method": "dp_icl", "dataset": "samsum", "seed": seed, "query_count": 100}
+        near = {"rouge1": 0.35, "rouge2": 0.12, "rougeL": 0.27, "bleu": 0.05, "levenshtein": 0.3}
+        yield line("zero-shot", "", 0, shots=0, **own, **near)
         for system, by_epsilon in NEAR.items():
             for epsilon, mean in by_epsilon.items():
-                near = mean + 0.01 * seed
-                yield [
-                    "dp_icl",
-                    system,
-                    dataset,
-                    seed,
-                    epsilon,
-                    4,
-                    "",
-                    "",
-                    100,
-                    0,
-                    "",
-                    "",
-                    near,
-                    near / 3,
-                    near - 0.1,
-                    0.06,
-                    0.32,
-                ]
+                one = mean + 0.01 * seed
+                near = {"rouge1": one, "rouge2": one / 3, "rougeL": one - 0.1}
+                near |= {"bleu": 0.06, "levenshtein": 0.32}
+                yield line(system, epsilon, 0, shots=4, **own, **near)
 
 
 def label_rows():
     """Accuracies of one method and data set of labels."""
-    yield ["dp_icl", "zero-shot", "sst2", 0, "", 0, "", "", 300, 0.8, 0.8, ""]
-    yield ["dp_icl", "majority", "sst2", 0, "", "", "", "", 300, 0.5, 0.5, ""]
+    own = {"method": "dp_icl", "dataset": "sst2", "query_count": 300}
+    yield line("zero-shot", "", 0.8, shots=0, **own)
+    yield line("majority", "", 0.5, **own)
     for epsilon, accuracy in ((1.0, 0.9), (8.0, 0.92), (math.inf, 0.93)):
-        yield ["dp_icl", "icl", "sst2", 0, epsilon, 4, "", "", 300, accuracy, accuracy, ""]
+        yield line("icl", epsilon, accuracy, shots=4, **own)
 
 
 def written(folder: Path, results, **changes):
-    return built(write_run(folder, results=results, **({"options": OPTIONS} | changes)))
+    return built(write_run(folder, results=results, options=OPTIONS, **changes))
 
 
 def section(markdown: str, name: str) -> str:
@@ -163,18 +131,21 @@ def test_a_report_without_texts_says_nothing_of_them(tmp_path):
         assert "ROUGE" not in text and "whole texts" not in text and "Levenshtein" not in text
 
 
+TREC = ("dp_icl", "trec", "accuracy", "icl", 4, 3.0)
+
+
 @pytest.mark.parametrize(
     ("options", "cell", "printed"),
     [
-        ({}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), (0.2636, None)),
+        ({}, TREC, (0.2636, None)),
         ({}, ("dp_icl", "trec", "accuracy", "icl", 2, 3.0), None),
         ({}, ("dp_icl", "trec", "accuracy", "majority", None, 3.0), None),
         ({}, ("dp_icl", "trec", "balanced_accuracy", "icl", 4, 3.0), None),
         ({}, ("dp_icl", "sroie", "rouge1", "icl", 4, 3.0), None),
         ({}, ("dp_icl", "samsum", "rouge1", "few-shot", 4, math.inf), (0.433, None)),
-        ({"noise": "exponential"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
-        ({"subsets": 30}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
-        ({"aggregation": "soft-votes"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
+        ({"noise": "exponential"}, TREC, None),
+        ({"subsets": 30}, TREC, None),
+        ({"aggregation": "soft-votes"}, TREC, None),
         (
             {"variants": {"more": {"subsets": 30}}},
             ("dp_icl", "trec", "accuracy", "icl-more", 4, 3.0),
@@ -185,7 +156,7 @@ def test_a_report_without_texts_says_nothing_of_them(tmp_path):
             ("dp_icl", "trec", "accuracy", "icl-v", 4, 3.0),
             (0.2636, None),
         ),
-        ({"variants": "odd"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), (0.2636, None)),
+        ({"variants": "odd"}, TREC, (0.2636, None)),
         ({}, ("few_shot_generation", "trec", "accuracy", "icl", 4, 8.0), (0.513, 0.058)),
         ({}, ("few_shot_generation", "trec", "auc", "icl", 4, 8.0), None),
     ],
@@ -201,16 +172,11 @@ def test_whose_model_answered_in_the_papers_is_said_once_each():
 
 
 NOISE = [{"method": "dp_icl", "epsilon": 1.0, "here": "sigma 3.2", "published": "sigma 0.61"}]
-SMALLER = {
-    "smaller_than_published": [
-        {"dataset": "sst2", "slice": "few", "here": 700, "published": 40_000, "noise": NOISE}
-    ]
-}
 
 
 def test_a_slice_is_another_experiment_and_the_first_thing_that_is_said_after_the_answer(tmp_path):
-    folder = write_run(tmp_path, results=label_rows(), **({"options": OPTIONS} | SMALLER))
-    html, markdown = built(folder)
+    smaller = {"dataset": "sst2", "slice": "few", "here": 700, "published": 40_000, "noise": NOISE}
+    html, markdown = written(tmp_path, label_rows(), smaller_than_published=[smaller])
     sentence = (
         "sst2 is the slice few, with at least 700 texts of a label where 40,000 were published; "
         "the same ε takes more noise. DP-ICL at ε = 1: "
@@ -218,7 +184,7 @@ def test_a_slice_is_another_experiment_and_the_first_thing_that_is_said_after_th
     )
     assert sentence in markdown and markdown.index(sentence) < markdown.index("DP-ICL on sst2")
     assert "Another experiment than the published one." in html
-    assert story(load_run(folder))[1] == sentence
+    assert story(load_run(tmp_path))[1] == sentence
     assert "On sst2 the paper had more texts, and less noise at the same ε." in section(
         markdown, "Accuracy"
     )
