@@ -562,12 +562,19 @@ def exit_code(process: BaseProcess, seconds: float = 90) -> int:
     return process.exitcode
 
 
+def ran(
+    command: Sequence[object], *, timeout: float = 120, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """A program that has ended, well or not, and what it said."""
+    words = [str(word) for word in command]
+    return subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=timeout, **how
+    )
+
+
 def python(code: str, *arguments: object, folder: Path | None = None) -> str:
     """The last line that a program prints, run by a Python of its own."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1]
+    return well(ran([sys.executable, "-c", code, *arguments], cwd=folder)).stdout.splitlines()[-1]
 
 
 @contextmanager

@@ -190,9 +190,10 @@ def plan(run_id: str) -> Path:
     return make_plan("demo", {"datasets": ["shop"], "shots": [1, 2]}, run_id)
 
 
-def test_the_same_run_id_with_other_options_is_refused(place: Place, cli: Cli) -> None:
+def test_a_planned_run_keeps_its_options_and_has_no_report(place: Place, cli: Cli) -> None:
     plan("taken")
     assert "its plan differs" in refused(place, cli, f"run demo --run-id taken {SMALL}")
+    assert "manifest.json: cannot be read" in refused(place, cli, "report taken")
 
 
 @pytest.mark.quick("{")
@@ -209,11 +210,6 @@ def test_a_run_whose_folder_is_a_file_is_refused(place: Place, cli: Cli) -> None
     assert "Not a directory" in refused(place, cli, "run --resume file")
     asked = "run demo --datasets shop --shots 1 --run-id file"
     assert "run file: its folder cannot be written" in refused(place, cli, asked)
-
-
-def test_a_report_of_a_run_without_results_is_refused(place: Place, cli: Cli) -> None:
-    plan("planned")
-    assert "manifest.json: cannot be read" in refused(place, cli, "report planned")
 
 
 def test_a_plan_that_names_a_path_as_its_data_set_is_refused(place: Place, cli: Cli) -> None:

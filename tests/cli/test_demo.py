@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from dpicl.models.local.gguf_file import SMOLLM2
-from tests.harness import DPICL, REPOSITORY, Place, rows, well
+from tests.harness import DPICL, REPOSITORY, Place, ran, rows, well
 
 CLOSED = {
     "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
@@ -51,7 +50,7 @@ def test_without_an_index_the_bundled_model_answers_and_one_sentence_says_so(
     for name in ("pyproject.toml", "requirements.lock", "ready"):
         (tmp_path / name).touch()
     done = well(
-        subprocess.run(
+        ran(
             [
                 "make",
                 "-f",
@@ -62,9 +61,6 @@ def test_without_an_index_the_bundled_model_answers_and_one_sentence_says_so(
             ],
             env={**os.environ, **CLOSED, **cache},
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=900,
         )
     )
@@ -93,7 +89,7 @@ def test_the_demo_as_shipped_asks_a_real_language_model(place: Place) -> None:
         str(place.root / "wheel"),
         wanted,
     ]
-    if subprocess.run(asked, check=False, capture_output=True).returncode:
+    if ran(asked).returncode:
         pytest.skip(f"no package index gives {wanted} here")
     done = well(place.dpicl("run shipped-demo --executor pool --run-id real", timeout=1800))
     numbers = {

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness import DPICL, World, complaint, process_group, rows, until, well
+from tests.harness import DPICL, World, complaint, process_group, ran, rows, until, well
 
 PREFECT = str(DPICL.with_name("prefect"))
 PIPELINE: dict[str, Any] = {
@@ -74,15 +73,7 @@ def deploy(world: World, file: Path, *words: str) -> str:
 
 def prefect(world: World, folder: Path, *words: str) -> None:
     """A command of Prefect, as an operator types it in a folder; answers no question."""
-    told = subprocess.run(
-        [PREFECT, *words],
-        env=environment(world),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    told = ran([PREFECT, *words], env=environment(world), cwd=folder, timeout=180)
     assert told.returncode == 0, told.stdout + told.stderr
 
 

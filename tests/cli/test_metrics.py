@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import sqlite3
-import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -39,6 +38,7 @@ from tests.harness import (
     grid_of,
     install,
     new_place,
+    ran,
     until,
 )
 from tests.leaks import hits
@@ -111,7 +111,7 @@ def test_runs_and_units_are_counted_by_what_their_folders_hold(watched: Place, c
         == datetime.fromisoformat(created).timestamp()
     )
     written = value(found, "run_last_written_timestamp_seconds", run="killed", **private)
-    assert written is not None and written == pytest.approx(time.time(), abs=600)
+    assert written == pytest.approx(time.time(), abs=600)
     assert value(found, "run_last_written_timestamp_seconds", run="done", **private) is None
     assert value(found, "unreadable", what="run folder") == 0
     lines = [
@@ -360,12 +360,5 @@ def test_rules_and_dashboard_ask_for_metrics_that_exist(
 def test_prometheus_own_checks_find_nothing(watched: Place, cli: Cli) -> None:
     for what, text in (("metrics", cli("metrics")), ("rules", "")):
         files = [str(GRAFANA / "dpicl-alerts.yaml")] if what == "rules" else []
-        checked = subprocess.run(
-            [str(PROMTOOL), "check", what, *files],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        checked = ran([PROMTOOL, "check", what, *files], input=text)
         assert checked.returncode == 0, checked.stdout + checked.stderr

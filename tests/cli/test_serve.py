@@ -27,11 +27,18 @@ from flows import maintenance
 from flows.tabicl import sweep
 from tests.harness import SMALL, World, end, install, shop, shop_rows, until
 
-EVERY_MINUTE = {
-    "title": "Both methods, every minute",
-    "methods": ["ldp_tabicl", "gdp_tabicl"],
+ON_DEMAND = {
+    "title": "A run long enough to be killed",
+    "methods": ["ldp_tabicl"],
     "datasets": ["breast_cancer"],
     "epsilons": [1],
+    "shots": [1, 2, 4],
+    "model": "tiny",
+}
+EVERY_MINUTE = {
+    **ON_DEMAND,
+    "title": "Both methods, every minute",
+    "methods": ["ldp_tabicl", "gdp_tabicl"],
     "shots": [2],
     "model": "fake",
     # A forecast goes through every time within the horizon: of a year of minutes that takes half a
@@ -43,15 +50,6 @@ EVERY_MINUTE = {
         "horizon_days": 1,
     },
 }
-
-ON_DEMAND = {
-    **EVERY_MINUTE,
-    "title": "A run long enough to be killed",
-    "model": "tiny",
-    "methods": ["ldp_tabicl"],
-    "shots": [1, 2, 4],
-}
-ON_DEMAND = {name: value for name, value in ON_DEMAND.items() if name != "schedule"}
 YEARLY = {
     **EVERY_MINUTE,
     "title": "A private table, every year",

@@ -154,12 +154,16 @@ def _published_journal(home: Path) -> Path:
     return made(home / "private" / "journals" / name / "1" / "seed").parents[1]
 
 
+def _mode(name: str, mode: int) -> Callable[[Path], None]:
+    return lambda home: (home / name).chmod(mode)
+
+
 FAR_HEAD = Head(99, "a" * 64)
 RULES: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "home": (lambda home: home.chmod(0o755), "home", "mode 0755 lets others use it"),
-    "runs": (lambda home: (home / "runs").chmod(0o750), "runs", "mode 0750"),
-    "key": (lambda home: (home / "keys/ledger.key").chmod(0o640), "ledger.key", "mode 0640"),
-    "ledger's mode": (lambda home: (home / "ledger.db").chmod(0o644), "ledger.db", "mode 0644"),
+    "home": (_mode("", 0o755), "home", "mode 0755 lets others use it"),
+    "runs": (_mode("runs", 0o750), "runs", "mode 0750"),
+    "key": (_mode("keys/ledger.key", 0o640), "ledger.key", "mode 0640"),
+    "ledger's mode": (_mode("ledger.db", 0o644), "ledger.db", "mode 0644"),
     "release's mode": (
         lambda home: next((home / "released/till").iterdir()).chmod(0o644),
         "released/till/",

@@ -24,6 +24,7 @@ from tests.harness import (
     install,
     last_written,
     new_place,
+    ran,
     shop,
     well,
 )
@@ -62,13 +63,10 @@ class User:
 
     def dpicl(self, folder: str, line: str, **extra: str) -> subprocess.CompletedProcess[str]:
         """The real command line in a folder of his, under the usual mask of modes."""
-        return subprocess.run(
+        return ran(
             [DPICL, *line.split()],
             cwd=self.folder(folder),
             env=self.environment(COLUMNS="300", **extra),
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=300,
             umask=0o022,
         )
@@ -161,14 +159,7 @@ def test_what_is_called_clean_leaves_budgets(user: User) -> None:
         (clone / name).write_text("")
     assert user.dpicl("elsewhere", "budget").returncode == 0
     state = last_written(user.home)
-    subprocess.run(
-        ["make", "clean"],
-        cwd=clone,
-        env=user.environment(),
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    well(ran(["make", "clean"], cwd=clone, env=user.environment()))
     assert {path.name for path in clone.iterdir()} == {"Makefile", ".dpicl"}
     assert {path.name for path in (clone / ".dpicl").iterdir()} == {"ledger.db", "keys", "demo"}
     assert last_written(user.home) == state and (user.home / "keys" / "ledger.key").exists()
@@ -226,13 +217,7 @@ def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
         "import os, sys; os.setuid(65534)\nfrom pathlib import Path\nfrom dpicl.home.settings "
         "import make_private\nmake_private(Path(sys.argv[1]), 'DPICL_HOME')"
     )
-    done = subprocess.run(
-        [DPICL.with_name("python"), "-c", script, tmp_path / "theirs"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([DPICL.with_name("python"), "-c", script, tmp_path / "theirs"], cwd=REPOSITORY)
     assert "RunError" in done.stderr and "for you alone" in done.stderr, done.stderr
 
 

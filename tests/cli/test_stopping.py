@@ -18,7 +18,7 @@ import pytest
 from dpicl.ground.files import locked
 from dpicl.ground.shutdown import sweep
 from lab.benchmarks.stranger_parts.stops import hears, pids
-from tests.harness import Place, end, install, install_texts, letters, shop, shop_rows, until
+from tests.harness import Place, end, install, install_texts, letters, ran, shop, shop_rows, until
 
 REPEAT = "dpicl: interrupted; repeating the command is not charged again"
 STUBBORN = """
@@ -116,14 +116,7 @@ def test_no_command_can_hold_on(tmp_path: Path, sign: signal.Signals, again: boo
 
 def test_workers_are_not_reached_by_what_the_program_s_group_is_told(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time; time.sleep(1)")
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTS, str(tmp_path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        start_new_session=True,
-    )
+    done = ran([sys.executable, "-c", IMPORTS, tmp_path], start_new_session=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
@@ -211,9 +204,7 @@ def test_a_stop_leaves_the_rows_that_another_process_works_with(
         f"passing(Path({str(rows)!r}), lock=Path({str(lock)!r})): leave('stopped')"
     )
     with locked(lock, shared=True) if is_held else nullcontext():
-        done = subprocess.run(
-            [sys.executable, "-c", stopped], check=False, capture_output=True, text=True, timeout=60
-        )
+        done = ran([sys.executable, "-c", stopped])
     assert (done.returncode, done.stderr) == (130, "stopped\n")
     assert (rows / "table").exists() is is_held and list(rows.parent.iterdir()) == [rows] * is_held
 
@@ -291,7 +282,5 @@ def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence
 
 
 def test_a_signal_after_a_commands_end_does_not_change_how_it_ended() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", LATE], check=False, capture_output=True, text=True, timeout=60
-    )
+    ended = ran([sys.executable, "-c", LATE])
     assert (ended.returncode, ended.stderr) == (0, "") and ended.stdout

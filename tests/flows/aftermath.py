@@ -28,8 +28,10 @@ from tests.harness import (
     letters,
     new_place,
     process_group,
+    ran,
     running_server,
     until,
+    well,
 )
 from tests.leaks import api, files, stored_rows
 from tests.ledger.postgres import running_postgres
@@ -151,15 +153,7 @@ def _cluster(world: World, extra: dict[str, str]) -> Iterator[Wire]:
 def _all_flows(world: World, extra: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.flows.all_flows"]
     environment = {**os.environ, **world.environment, **extra}
-    return subprocess.run(
-        command,
-        env=environment,
-        capture_output=True,
-        text=True,
-        cwd=world.root,
-        timeout=500,
-        check=True,
-    )
+    return well(ran(command, env=environment, cwd=world.root, timeout=500))
 
 
 def _files(world: World) -> dict[str, bytes]:

@@ -9,18 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import Place, complaint, install, shop, shop_rows
+from tests.harness import Place, complaint, install, ran, shop, shop_rows
 
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
     """A file system of that size in the folder, where we may mount one."""
     folder.mkdir(parents=True, exist_ok=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)],
-        capture_output=True,
-        check=False,
-    )
+    mounted = ran(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)])
     if mounted.returncode:
         pytest.skip("only root may mount a small file system")
     try:

@@ -9,7 +9,6 @@ import html
 import json
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from prefect import flow
 
 from flows.executor import Progress
 from tests.browser import CHROMIUM
-from tests.harness import World, rows
+from tests.harness import World, ran, rows
 from tests.ledger.postgres import required_programs
 
 pytestmark = pytest.mark.browser
@@ -74,9 +73,7 @@ def page(world: World, tmp_path: Path) -> Page:
                 f"--user-data-dir={tmp_path / 'profile'}",
                 world.url + path,
             ]
-            shown = subprocess.run(
-                command, capture_output=True, text=True, timeout=120, check=False
-            ).stdout
+            shown = ran(command).stdout
             text = text_of(shown)
             if all(word in text for word in words):
                 return shown

@@ -10,7 +10,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from infra.certificates import main
-from tests.harness import DPICL, REPOSITORY, Place, _bare_environment, process_group, until
+from tests.harness import (
+    DPICL,
+    REPOSITORY,
+    Place,
+    _bare_environment,
+    process_group,
+    ran,
+    until,
+    well,
+)
 
 DASK = str(DPICL.with_name("dask"))
 WORKER = [
@@ -33,13 +42,7 @@ HEALTH_ONLY = {
 def certificates(folder: Path, *hosts: str) -> dict[str, str]:
     """Made by the command; what a shell has that has sourced the file."""
     assert main([str(folder), "--host", *hosts]) == 0
-    sourced = subprocess.run(
-        ["bash", "-c", f". '{folder}/tls.env' && env -0"],
-        env={},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    sourced = well(ran(["bash", "-c", f". '{folder}/tls.env' && env -0"], env={}))
     found = dict(line.split("=", 1) for line in sourced.stdout.split("\0") if line)
     return {name: value for name, value in found.items() if name.startswith(("DASK_", "PREFECT_"))}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.test_interrupted import outcome
-from tests.harness import DPICL, Place, differences, end, new_place, until, well
+from tests.harness import DPICL, Place, differences, end, new_place, ran, until, well
 from tests.infra.hosts import Host, linked
 from tests.infra.parts import DASK, WORKER, certificates, started, wait_for
 
@@ -136,10 +136,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
             sys.executable, "-c", ANSWERS, f"{url}/api/health", str(folder / "server.pem")
         )
         until(
-            lambda: (
-                server.poll() is not None
-                or subprocess.run(call, check=False, capture_output=True).returncode == 0
-            ),
+            lambda: server.poll() is not None or ran(call).returncode == 0,
             180,
             "the server",
             every=1,

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
-from tests.harness import DPICL, Place, install, shop, shop_rows, well
+from tests.harness import DPICL, Place, install, ran, shop, shop_rows, well
 from tests.infra.databases import Databases, made_databases
 
 
@@ -39,11 +38,7 @@ def watched(place: Place, databases: Databases) -> dict[str, str]:
     )
     environment = {**os.environ, **place.environment, "DPICL_LEDGER": databases.url("metrics")}
     command = ["unshare", "-m", "sh", "-c", for_reading, str(place.home), str(DPICL)]
-    done = well(
-        subprocess.run(
-            command, env=environment, check=False, capture_output=True, text=True, timeout=60
-        )
-    )
+    done = well(ran(command, env=environment))
     return dict(
         line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#")
     )
