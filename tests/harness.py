@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import cycle
 from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ from flows.runtime import LOCAL_CLUSTER
 from tests.command import run_forked
 from tests.guard import stop_with_parent
 from tests.library.examples import random_table, small_contract, tree
-from tests.library.text_contracts import ENSEMBLE, text_tree
+from tests.library.text_contracts import ENSEMBLE, lines, records, text_tree
 
 REPOSITORY = Path(__file__).parent.parent
 DPICL = Path(sys.executable).with_name("dpicl")
@@ -206,6 +207,23 @@ def _pipelines() -> str:
     return yaml.safe_dump(pipelines, sort_keys=False)
 
 
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A fresh installation that the test works in; import this fixture in a folder's conftest."""
+    place = new_place(tmp_path / "place")
+    with place.entered():
+        yield place
+
+
+def grid_of(dataset: str, *methods: str, **changes: Any) -> dict[str, Any]:
+    """Options of a small run on one data set: one seed, epsilon 1, two shots, a model that answers
+    by hashes.
+    """
+    plain = {"epsilons": ["1"], "shots": [2], "seeds": [0], "model": "fake"}
+    named = {"methods": [*methods]} if methods else {}
+    return {"datasets": [dataset], **named, **plain, **changes}
+
+
 def run_here(run_id: str, pipeline: str = "demo", **changes: Any) -> Path:
     """Run a pipeline in this process, in the place that was entered, with no orchestrator."""
     run = make_plan(pipeline, changes, run_id)
@@ -242,8 +260,11 @@ def publish(place: Place, name: str, **extra: str) -> None:
         declare(name, read_content(settings.declared(name), settings), settings)
 
 
-def install(place: Place, contract: Mapping[str, Any], csv_text: str) -> str:
-    """Add a data set: its contract and its rows, published if it is a benchmark; gives its name."""
+def install(place: Place, contract: Mapping[str, Any], csv_text: str | None = None) -> str:
+    """Add a data set: its contract and its rows, else sixty made-up ones, published if it is a
+    benchmark; gives its name.
+    """
+    csv_text = shop_rows(60) if csv_text is None else csv_text
     name = str(contract["name"])
     (place.root / "contracts" / f"{name}.yaml").write_text(
         yaml.safe_dump(dict(contract), sort_keys=False)
@@ -292,11 +313,14 @@ def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> 
     return content
 
 
-def install_texts(place: Place, contract: Mapping[str, Any], train: bytes, test: bytes) -> str:
-    """Add a set of texts: its contract and its records as JSON lines, published if it is a
-    benchmark; gives its name.
+def install_texts(
+    place: Place, contract: Mapping[str, Any], train: bytes = b"", test: bytes = b""
+) -> str:
+    """Add a set of texts: its contract and its records as JSON lines, else forty and four made-up
+    ones, published if it is a benchmark; gives its name.
     """
     name = str(contract["name"])
+    train, test = train or lines(records(40)), test or lines(records(4))
     (place.root / "contracts" / "texts" / f"{name}.yaml").write_text(
         yaml.safe_dump(dict(contract), sort_keys=False)
     )
@@ -410,6 +434,16 @@ class World(Place):
         runs = self.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 200})
         return next(run for run in runs if run["parameters"].get("run_id") == run_id)
 
+    def events(self, event: str, resource: str) -> list[dict[str, Any]]:
+        """The server's events of this name about this resource."""
+        asked = {"event": {"name": [event]}, "resource": {"id": [resource]}}
+        return list(self.ask("events/filter", {"filter": asked})["events"])
+
+    def task_run(self, run_id: str, name: str) -> dict[str, Any]:
+        """The task run of this name."""
+        (found,) = (task for task in self.task_runs(run_id) if task["name"] == name)
+        return found
+
     def task_runs(self, run_id: str) -> list[dict[str, Any]]:
         """Task runs of the newest flow run of a run."""
         flow_run = self.flow_run(run_id)["id"]
@@ -476,36 +510,71 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 @contextmanager
-def running_server(place: Place, **extra: str) -> Iterator[str]:
-    """A Prefect server with its pages on a free port; gives its address."""
-    url = f"http://127.0.0.1:{(port := free_port())}"
-    command = [
-        str(DPICL.with_name("prefect")),
-        "server",
-        "start",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-    ]
-    environment = {
-        **_bare_environment(),
-        **place.environment,
-        "PREFECT_SERVER_UI_API_URL": f"{url}/api",
-        **extra,
-    }
-    with (place.root / "server.log").open("w") as log:
-        server = subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, text=True, start_new_session=True
+def process_group(
+    command: Sequence[str], log: Path, environment: Mapping[str, str], folder: Path
+) -> Iterator[subprocess.Popen[str]]:
+    """A program in a process group of its own, its words in a file; ended with all that it started,
+    and with this process.
+    """
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=said,
+            stderr=said,
+            text=True,
+            cwd=folder,
+            start_new_session=True,
         )
-    guard = stop_with_parent(server.pid)
+    guard = stop_with_parent(process.pid)
     try:
-        until(lambda: answers(f"{url}/api/health"), 120, "the Prefect server")
-        yield url
+        yield process
     finally:
         guard.kill()
         guard.wait()
-        end(server)
+        end(process)
+
+
+@contextmanager
+def running_server(place: Place, **extra: str) -> Iterator[str]:
+    """A Prefect server with its pages on a free port; gives its address."""
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    options = f"server start --host 127.0.0.1 --port {port}"
+    command = [str(DPICL.with_name("prefect")), *options.split()]
+    pages = {"PREFECT_SERVER_UI_API_URL": f"{url}/api"}
+    environment = {**_bare_environment(), **place.environment, **pages, **extra}
+    with process_group(command, place.root / "server.log", environment, place.root):
+        until(lambda: answers(f"{url}/api/health"), 120, "the Prefect server")
+        yield url
+
+
+def forked(target: Callable[..., object], *arguments: Any) -> BaseProcess:
+    """A function at work in a fork of a process that has imported what is needed."""
+    process = multiprocessing.get_context("forkserver").Process(target=target, args=arguments)
+    process.start()
+    return process
+
+
+def exit_code(process: BaseProcess, seconds: float = 90) -> int:
+    """How a process ended; fails if it does not."""
+    process.join(seconds)
+    assert process.exitcode is not None, "it hangs"
+    return process.exitcode
+
+
+def ran(
+    command: Sequence[object], *, timeout: float = 120, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """A program that has ended, well or not, and what it said."""
+    words = [str(word) for word in command]
+    return subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=timeout, **how
+    )
+
+
+def python(code: str, *arguments: object, folder: Path | None = None) -> str:
+    """The last line that a program prints, run by a Python of its own."""
+    return well(ran([sys.executable, "-c", code, *arguments], cwd=folder)).stdout.splitlines()[-1]
 
 
 @contextmanager
@@ -562,10 +631,7 @@ class _Session:
         most tests do not mind.
         """
         # it takes functions of this module
-        from tests.ledger.postgres import (
-            is_wanted,
-            running_postgres,
-        )
+        from tests.ledger.postgres import is_wanted, running_postgres
 
         return str(self._enter(running_postgres(durable=False)).url()) if is_wanted() else ""
 
@@ -614,6 +680,12 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def well(finished: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """A command that succeeded; fails with what it said where it did not."""
+    assert finished.returncode == 0, finished.stderr
+    return finished
+
+
 def complaint(finished: subprocess.CompletedProcess[str] | tuple[int, str]) -> str:
     """The one sentence of a refused command; fails if there is more, or another exit code."""
     code, err = finished if isinstance(finished, tuple) else (finished.returncode, finished.stderr)
@@ -625,6 +697,13 @@ def complaint(finished: subprocess.CompletedProcess[str] | tuple[int, str]) -> s
 
 def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What a command that succeeds prints, run in this process."""
+    code, out, err = typed(capture, *arguments)
+    assert not code and not talk(err), err
+    return out
+
+
+def typed(capture: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command, run in this process."""
     from dpicl.cli import main
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
@@ -632,9 +711,7 @@ def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
         # as where no terminal is, whatever the tests were started from
         patch.setattr("dpicl.cli.terminal.console._width", 1_000)
         main()
-    out, err = capture.readouterr()
-    assert not stopped.value.code and not talk(err), err
-    return str(out)
+    return int(stopped.value.code or 0), *capture.readouterr()
 
 
 def talk(err: str) -> list[str]:
@@ -649,15 +726,6 @@ def talk(err: str) -> list[str]:
 
 
 def call_main(arguments: Sequence[str], capture: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """The command line's entry point in this process: exit code and standard error."""
-    from dpicl.cli import main
-
-    before, sys.argv = sys.argv, ["dpicl", *arguments]
-    try:
-        main()
-        code = 0
-    except SystemExit as stopped:
-        code = int(stopped.code or 0)
-    finally:
-        sys.argv = before
-    return code, capture.readouterr().err
+    """Exit code and standard error of a command, run in this process."""
+    code, _, err = typed(capture, *arguments)
+    return code, err

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from dpicl.cli import main
-from tests.harness import Place, complaint, new_place, said, world
+from tests.harness import complaint, place, said, typed, world
 
 __all__ = ["place", "world"]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    """A fresh installation that this process works in."""
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
 
 
 @dataclass(frozen=True)
@@ -35,10 +24,7 @@ class Cli:
 
     def whole(self, line: str, *more: str) -> tuple[int, str, str]:
         """Exit code, standard output and standard error."""
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
-            patch.setattr("sys.argv", ["dpicl", *shlex.split(line), *more])
-            main()
-        return int(stopped.value.code or 0), *self.capsys.readouterr()
+        return typed(self.capsys, *shlex.split(line), *more)
 
     def ended(self, line: str, *more: str) -> tuple[int, str]:
         """Exit code and standard error."""

@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.harness import Place, edited, install_texts, letters
-from tests.library.text_contracts import lines, records
 
 ASK = "ask --contract letters --model fake --shots 1 --count 2 --epsilon 2"
 WHO = "'who is there?'"
@@ -18,12 +17,7 @@ WHO = "'who is there?'"
 
 @pytest.fixture(autouse=True)
 def private_letters(place: Place) -> None:
-    install_texts(
-        place,
-        letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}),
-        lines(records(40)),
-        lines(records(4)),
-    )
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}))
 
 
 def asked(cli: Cli, line: str) -> tuple[int, list[str], list[str]]:
@@ -35,16 +29,10 @@ def asked(cli: Cli, line: str) -> tuple[int, list[str], list[str]]:
 def test_an_answer_and_its_cost_then_the_same_for_nothing(place: Place, cli: Cli) -> None:
     code, (answer,), (told,) = asked(cli, WHO)
     assert code == 0 and answer in ("Wanted", "Unwanted")
-    assert (
-        told.startswith("query 1 of 2: (")
-        and told.endswith("-DP, charged now")
-        and "all 2 together (1.9" in told
-    )
-    assert asked(cli, WHO) == (
-        0,
-        [answer],
-        ["query 1 of 2: answered before, nothing charged"],
-    )
+    assert told.startswith("query 1 of 2: (")
+    assert told.endswith("-DP, charged now")
+    assert "all 2 together (1.9" in told
+    assert asked(cli, WHO) == (0, [answer], ["query 1 of 2: answered before, nothing charged"])
 
 
 def test_a_file_is_answered_until_the_queries_are_used_up(
@@ -68,10 +56,7 @@ def test_a_file_is_answered_until_the_queries_are_used_up(
         ("", "a query, or --queries FILE"),
         ("'  '", "expected at least one query that is not empty"),
         ("q --queries nowhere.txt", "a query, or --queries FILE"),
-        (
-            "--queries nowhere.txt",
-            "queries=nowhere.txt: expected a text file that can be read",
-        ),
+        ("--queries nowhere.txt", "queries=nowhere.txt: expected a text file that can be read"),
         ("q --epsilon much", "epsilon=much"),
         ("q --epsilon inf", "letters: epsilon=inf"),
         ("q --epsilon 6", "of cap 5"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +29,10 @@ SECRET = "zq7secret"
 
 @pytest.fixture
 def demos(place: Place, cli: Cli) -> Path:
-    """Two demonstrations of a private table."""
-    table, out = install(place, shop(private=True), shop_rows(60)), place.root / "demos.jsonl"
-    cli(f"protect {table} --epsilon 1 --shots 2 --out {out}")
-    return out
+    """Eight demonstrations of a private table."""
+    install(place, shop(private=True), shop_rows(300))
+    cli(f"protect shop --epsilon 5 --shots 8 --out {place.root}/demos.jsonl")
+    return place.root / "demos.jsonl"
 
 
 def unlabelled(count: int) -> list[dict[str, str]]:
@@ -50,6 +52,14 @@ def csv_of(rows: list[dict[str, str]]) -> str:
     return text.getvalue()
 
 
+def scores_of(scorer: Any, file: Path, shown: Sequence[Any]) -> np.ndarray:
+    """What a model gives to the answers to rows of a file, after these demonstrations."""
+    contract = parse_contract(shop(private=True), "shop.yaml")
+    rows = read_unlabelled(file.read_bytes(), contract, file.name)  # type: ignore[arg-type]
+    prompts = [prompt(shown, query) for query in central_queries(rows, contract)]  # type: ignore[arg-type]
+    return np.asarray(scorer.score(prompts, CONTINUATIONS))
+
+
 def test_rows_are_answered_by_the_prompt_of_their_values(
     place: Place, cli: Cli, demos: Path
 ) -> None:
@@ -59,11 +69,7 @@ def test_rows_are_answered_by_the_prompt_of_their_values(
     as_json.write_text("".join(json.dumps({**row, "age": int(row["age"])}) + "\n" for row in rows))
     told = [cli(f"ask --demos {demos} --queries {file} --model fake") for file in (as_csv, as_json)]
     assert told[0] == told[1] and SECRET not in told[0]
-    contract = parse_contract(shop(private=True), "shop.yaml")
-    queries = central_queries(read_unlabelled(as_csv.read_bytes(), contract, "rows.csv"), contract)  # type: ignore[arg-type]
-    scores = HashScorer("fake").score(
-        [prompt(read_demonstrations(demos).texts, query) for query in queries], CONTINUATIONS
-    )
+    scores = scores_of(HashScorer("fake"), as_csv, read_demonstrations(demos).texts)
     answers = [json.loads(line) for line in told[0].splitlines()]
     assert [one["answer"] for one in answers] == [
         "Yes" if yes >= no else "No" for no, yes in scores
@@ -98,58 +104,30 @@ def test_rows_that_do_not_fit_are_refused_without_a_value(
     assert phrase in refused and SECRET not in refused
 
 
-@pytest.fixture
-def many(place: Place, cli: Cli) -> Path:
-    """Eight demonstrations of a private table."""
-    table, out = install(place, shop(private=True), shop_rows(300)), place.root / "many.jsonl"
-    cli(f"protect {table} --epsilon 5 --shots 8 --out {out}")
-    return out
-
-
 def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(
-    place: Place, cli: Cli, many: Path
+    place: Place, cli: Cli, demos: Path
 ) -> None:
-    rows, asked = unlabelled(4), f"ask --demos {many} --model fake --shots 3 --queries {place.root}"
-    (place.root / "rows.csv").write_text(csv_of(rows))
+    rows, file = unlabelled(4), place.root / "rows.csv"
+    asked = f"ask --demos {demos} --model fake --shots 3 --queries {place.root}"
+    file.write_text(csv_of(rows))
     (place.root / "last.csv").write_text(csv_of(rows[3:]))
     together = cli(f"{asked}/rows.csv --draws 4").splitlines()
     assert cli(f"{asked}/last.csv --draws 4").splitlines() == together[3:]
-    contract, shown = (
-        parse_contract(shop(private=True), "shop.yaml"),
-        drawn(read_demonstrations(many), 3, 4),
-    )
-    assert len(set(shown)) == 4 and all(
-        len(set(some)) <= 3 and set(some) <= set(read_demonstrations(many).texts) for some in shown
-    )
-    queries = central_queries(
-        read_unlabelled((place.root / "rows.csv").read_bytes(), contract, "rows.csv"), contract
-    )  # type: ignore[arg-type]
-    odds = np.exp(
-        [
-            HashScorer("fake").score([prompt(some, query) for query in queries], CONTINUATIONS)
-            for some in shown
-        ]
-    )
+    read = read_demonstrations(demos)
+    shown = drawn(read, 3, 4)
+    assert len(set(shown)) == 4
+    assert all(len(set(some)) <= 3 and set(some) <= set(read.texts) for some in shown)
+    odds = np.exp([scores_of(HashScorer("fake"), file, some) for some in shown])
     expected = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=0)[:, 1]
     assert [json.loads(one)["yes"] for one in together] == pytest.approx(expected, abs=1e-4)
     assert cli(f"{asked}/rows.csv").splitlines() != together
 
 
-@pytest.mark.quick("--draws 2-expected a number under 8")
-@pytest.mark.parametrize(
-    ("options", "phrase"),
-    [
-        ("--draws 2", "expected a number under 8"),
-        ("--draws 2 --shots 8", "expected a number under 8"),
-        ("--shots 9", "expected a number up to 8"),
-    ],
-)
-def test_draws_that_would_all_be_the_same_are_refused(
-    place: Place, cli: Cli, many: Path, options: str, phrase: str
-) -> None:
+def test_draws_that_would_all_be_the_same_are_refused(place: Place, cli: Cli, demos: Path) -> None:
     (place.root / "rows.csv").write_text(csv_of(unlabelled(1)))
-    asked = f"ask --demos {many} --queries {place.root / 'rows.csv'} --model fake {options}"
-    assert phrase in cli.refused(asked)
+    asked = f"ask --demos {demos} --queries {place.root / 'rows.csv'} --model fake"
+    for options, limit in {"--draws 2": "under", "--shots 9": "up to"}.items():
+        assert f"expected a number {limit} 8" in cli.refused(f"{asked} {options}")
 
 
 def test_private_texts_are_not_drawn_from_again(cli: Cli) -> None:
@@ -174,7 +152,7 @@ def test_odd_letters_in_columns_that_are_no_features_do_no_harm(
 def test_demonstrations_of_another_version_of_the_contract_are_refused(
     place: Place, cli: Cli, demos: Path
 ) -> None:
-    install(place, shop(private=True, description="Other words."), shop_rows(60))
+    install(place, shop(private=True, description="Other words."))
     refused = cli.refused(f"ask --demos {demos} --queries rows.csv --model fake")
     assert "another version of contract shop" in refused
 
@@ -200,32 +178,18 @@ def test_where_nothing_is_predicted_nothing_can_be_asked(place: Place, cli: Cli)
 def test_a_prompt_that_was_declined_has_no_answer() -> None:
     assert answers_of(
         np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]), Target("binary", ("No", "Yes"))
-    ) == [
-        {"answer": None, "yes": 0.5},
-        {"answer": "Yes", "yes": 0.8},
-        {"answer": "No", "yes": 0.1},
-    ]
+    ) == [{"answer": None, "yes": 0.5}, {"answer": "Yes", "yes": 0.8}, {"answer": "No", "yes": 0.1}]
     assert answers_of(
         np.log([[0.4, 0.4, 0.2], [0.2, 0.1, 0.7]]), Target("classes", ("a", "b", "c"))
-    ) == [
-        {"answer": None, "share": 0.4},
-        {"answer": "c", "share": 0.7},
-    ]
+    ) == [{"answer": None, "share": 0.4}, {"answer": "c", "share": 0.7}]
 
 
 def test_a_file_that_is_none_of_ours_is_refused(place: Place, cli: Cli) -> None:
     other = place.root / "other.jsonl"
-    for content in (
-        "{}",
-        SECRET,
-        "",
-        (
-            '{"contract": "a", "contract_sha256": "d", "epsilon": 1, "method": "b", "text": "t", '
-            '"answer": "Yes"}\n{"contract": "c", "contract_sha256": "d", "epsilon": 1, "method": '
-            '"b", '
-            '"text": "t", "answer": "Yes"}'
-        ),
-    ):
+    line = '{"contract": "a", "contract_sha256": "d", "epsilon": 1, "method": "b", "text": "t"'
+    line += ', "answer": "Yes"}'
+    of_two = line + "\n" + line.replace('"a"', '"c"')
+    for content in ("{}", SECRET, "", of_two):
         other.write_text(content)
         refused = cli.refused(f"ask --demos {other} --queries rows.csv --model fake")
         assert refused.startswith("other.jsonl") and SECRET not in refused

@@ -5,33 +5,22 @@ begun.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dpicl.runs.plan import make_plan
 from tests.cli.conftest import Cli
-from tests.harness import (
-    SMALL_OPTIONS,
-    Place,
-    content,
-    install,
-    new_place,
-    shop,
-    shop_rows,
-)
+from tests.harness import SMALL_OPTIONS, Place, content, grid_of, install, shop
 
 SMALL = " ".join(SMALL_OPTIONS)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    install(place, shop(), shop_rows(40))
-    install(place, shop("till", private=True), shop_rows(40))
-    with place.entered():
-        yield place
+def place(place: Place) -> Place:
+    install(place, shop())
+    install(place, shop("till", private=True))
+    return place
 
 
 def refused(place: Place, cli: Cli, line: str) -> str:
@@ -46,63 +35,34 @@ OPTIONS = {
     "an unknown pipeline": ("nope", "pipeline=nope: expected one of demo"),
     "a path as a pipeline": ("../x", "pipeline=../x"),
     "no pipeline": ("", "which pipeline?"),
-    "epsilon 0": ("demo --epsilons 0", "number >= 1e-06, or inf"),
     "epsilon -1": ("demo --epsilons 1,-1", "number >= 1e-06, or inf"),
-    "epsilon NaN": ("demo --epsilons nan", "number >= 1e-06, or inf"),
-    "epsilon text": ("demo --epsilons 1,much", "number >= 1e-06, or inf"),
-    "epsilon -inf": ("demo --epsilons -inf", "number >= 1e-06, or inf"),
     "no epsilon": ("demo --epsilons ,", "epsilons"),
     "an epsilon twice": ("demo --epsilons 1,1.0", "lists a value twice"),
     "shots without groups": ("demo --shots 3", "shots=3: expected one of 1, 2, 4, 8"),
     "0 shots": ("demo --shots 0", "shots"),
-    "shots as text": ("demo --shots two", "shots"),
-    "rate 0": ("demo --sampling-rates 0", "rates in (0, 1]"),
-    "rate -1/2": ("demo --sampling-rates -1/2", "rates in (0, 1]"),
     "rate above 1": ("demo --sampling-rates 1.5", "rates in (0, 1]"),
-    "rate NaN": ("demo --sampling-rates nan", "sampling_rates"),
     "rate 1/0": ("demo --sampling-rates 1/0", "sampling_rates"),
-    "a negative seed": ("demo --seeds -1", "seeds"),
     "a seed of 2^31": ("demo --seeds 2147483648", "seeds"),
     "an unknown method": (
         "demo --methods pate",
-        (
-            "ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe, "
-            "few_shot_generation, "
-            "dp_icl"
-        ),
+        "ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe, few_shot_generation",
     ),
     "a path as a data set": ("demo --datasets ../x", "datasets"),
-    "an unknown data set": (
-        "demo --datasets nope",
-        "dataset='nope': expected one of adult",
-    ),
+    "an unknown data set": ("demo --datasets nope", "dataset='nope': expected one of adult"),
     "an unknown model": ("demo --model gpt", "model 'gpt' is unknown"),
     "a path as a run id": ("demo --run-id ../x", "run id '../x'"),
-    "an absolute path as a run id": ("demo --run-id /etc/x", "run id '/etc/x'"),
-    "a hidden run id": ("demo --run-id .x", "run id '.x'"),
     "a line end in a run id": ("demo --run-id 'x\n'", r"run id 'x\n'"),
     "0 workers": ("demo --workers 0", "--workers"),
-    "workers as text": ("demo --workers many", "--workers"),
     "an unknown option": ("demo --nope", "--nope"),
     "an option without a value": ("demo --epsilons", "--epsilons"),
     "an unknown run": ("--resume nope", "run nope: no such run"),
     "a path as a run to resume": ("--resume ../../etc", "run id '../../etc'"),
-    "resuming with a pipeline": (
-        "demo --resume x",
-        "expected no pipeline and no other option",
-    ),
+    "resuming with a pipeline": ("demo --resume x", "expected no pipeline and no other option"),
     "resuming with options": (
         "--resume x --epsilons 1",
         "expected no pipeline and no other option",
     ),
-    "resuming with a run id": (
-        "--resume x --run-id y",
-        "expected no pipeline and no other option",
-    ),
-    "no noise on private rows": (
-        "demo --datasets till --epsilons inf",
-        "benchmark: true",
-    ),
+    "no noise on private rows": ("demo --datasets till --epsilons inf", "benchmark: true"),
 }
 
 
@@ -121,10 +81,7 @@ COMMANDS = {
     "checking what is not there": ("contract check nope.yaml", "nope.yaml: cannot be read"),
     "checking a folder": ("contract check .", "cannot be read"),
     "fetching an unknown data set": ("data fetch nope", "dataset='nope'"),
-    "fetching what no repository has": (
-        "data fetch shop",
-        "shop: no public repository is named",
-    ),
+    "fetching what no repository has": ("data fetch shop", "shop: no public repository is named"),
     "an unknown account": ("budget nope", "account 'nope'"),
     "an unknown audit": ("audit nope", "audit='nope': expected one of"),
     "no audit": ("audit", "--all"),
@@ -143,20 +100,13 @@ def test_a_wrong_command_is_refused(
 
 PIPELINES = {
     "is not YAML": "pipelines: [",
-    "is empty": "",
-    "is a list": "- demo",
-    "has an unknown key": "version: 1\npipelines: {}\nextra: 1",
-    "has a newer version": "version: 2\npipelines: {}",
     "has a key twice": "version: 1\nversion: 1\npipelines: {}",
     "lacks data sets": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], epsilons: [1], shots: "  # noqa: E501
     "[1]}}",
     "replaces what is no option of a run": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], "  # noqa: E501
-    "epsilons: [1], shots: [1], schedule: {cron: '0 6 * * 1', parameters: {epsilon: "
-    "[2]}}}}",
+    "epsilons: [1], shots: [1], schedule: {cron: '0 6 * * 1', parameters: {epsilon: [2]}}}}",
     "has a wrong schedule": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], "  # noqa: E501
     "epsilons: [1], shots: [1], schedule: {cron: daily}}}",
-    "has a wrong model": "version: 1\nmodels: {m: {kind: magic}}\npipelines: {demo: {title: t, methods: "  # noqa: E501
-    "[ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1]}}",
     "runs Python": "version: 1\npipelines: !!python/object/apply:os.system [true]",
 }
 
@@ -187,31 +137,23 @@ def test_rows_that_are_not_at_hand_are_refused_before_anything_starts(
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", data)
     sentence = refused(place, cli, "run demo --datasets blood")
-    assert (
-        "blood: no rows at hand" in sentence
-        and "dpicl data fetch blood" in sentence
-        and "DPICL_DATA" in sentence
-    )
+    assert "blood: no rows at hand" in sentence
+    assert "dpicl data fetch blood" in sentence
+    assert "DPICL_DATA" in sentence
 
 
-def test_a_state_folder_that_is_a_file_is_refused(
+def test_a_state_folder_that_is_a_file_or_cannot_be_written_is_refused(
     place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place.root / "file").write_text("")
-    monkeypatch.setenv("DPICL_HOME", str(place.root / "file"))
-    assert "set DPICL_HOME" in cli.refused("run demo")
+    # nobody, not even root, may make folders in /sys
+    for home in (place.root / "file", "/sys/dpicl"):
+        monkeypatch.setenv("DPICL_HOME", str(home))
+        assert "set DPICL_HOME" in cli.refused("run demo")
     assert (place.root / "file").read_text() == ""
 
 
-def test_a_state_folder_that_cannot_be_written_is_refused(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, place: Place
-) -> None:
-    """Nobody, not even root, may make folders in /sys."""
-    monkeypatch.setenv("DPICL_HOME", "/sys/dpicl")
-    assert "set DPICL_HOME" in cli.refused("run demo")
-
-
-@pytest.mark.parametrize("watts", ["much", "0", "-5", "nan", "inf"])
+@pytest.mark.parametrize("watts", ["much", "0", "inf"])
 def test_a_power_that_is_no_number_of_watts_is_refused(
     place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch, watts: str
 ) -> None:
@@ -248,13 +190,14 @@ def plan(run_id: str) -> Path:
     return make_plan("demo", {"datasets": ["shop"], "shots": [1, 2]}, run_id)
 
 
-def test_the_same_run_id_with_other_options_is_refused(place: Place, cli: Cli) -> None:
+def test_a_planned_run_keeps_its_options_and_has_no_report(place: Place, cli: Cli) -> None:
     plan("taken")
     assert "its plan differs" in refused(place, cli, f"run demo --run-id taken {SMALL}")
+    assert "manifest.json: cannot be read" in refused(place, cli, "report taken")
 
 
 @pytest.mark.quick("{")
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pipeline": 1}', "\0"])
+@pytest.mark.parametrize("text", ["{", "{}", "\0"])
 def test_a_damaged_plan_is_refused(place: Place, cli: Cli, text: str) -> None:
     (plan("damaged") / "plan.json").write_text(text)
     for line in ("run --resume damaged", "report damaged"):
@@ -269,11 +212,6 @@ def test_a_run_whose_folder_is_a_file_is_refused(place: Place, cli: Cli) -> None
     assert "run file: its folder cannot be written" in refused(place, cli, asked)
 
 
-def test_a_report_of_a_run_without_results_is_refused(place: Place, cli: Cli) -> None:
-    plan("planned")
-    assert "manifest.json: cannot be read" in refused(place, cli, "report planned")
-
-
 def test_a_plan_that_names_a_path_as_its_data_set_is_refused(place: Place, cli: Cli) -> None:
     path = plan("planned") / "plan.json"
     path.write_text(path.read_text().replace('"shop"', '"../x"'))
@@ -284,7 +222,7 @@ def test_a_plan_that_names_a_path_as_its_data_set_is_refused(place: Place, cli: 
 def test_a_run_of_another_version_of_its_methods_is_refused(
     place: Place, cli: Cli, method: str, version: int | None
 ) -> None:
-    changes = {"methods": [method], "epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
+    changes = grid_of("shop", method)
     plan = make_plan("demo", changes, "begun") / "plan.json"
     assert make_plan("demo", {}, "begun", resume=True) == plan.parent
     assert make_plan("demo", changes, "begun") == plan.parent

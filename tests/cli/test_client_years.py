@@ -81,7 +81,8 @@ def test_a_report_says_who_to_its_own_collection_and_period_alone(
     sent["other wallet"] = reports(contract, held(5), how)
     who = [{report["who"] for report in read(lines)} for lines in sent.values()]
     assert sent["first"] == sent["again"] and all(len(names) == 5 for names in who)
-    assert len(set().union(*who)) == 4 * 5, "none is the same twice"
+    # none is the same twice
+    assert len(set().union(*who)) == 4 * 5
     assert {*read(sent["first"])[0]} == {*SCHEMA.names} - {"period", "bits"}
 
 
@@ -104,12 +105,15 @@ def test_noise_is_drawn_anew_for_each_period_and_once_in_it_and_the_answer_is_pa
     same = sum(cell == other for cell, other in zip(*cells, strict=True))
     questions = [[question for question, _ in of_period] for of_period in cells]
     assert 0.2 * 400 < same < 0.9 * 400 and questions[0] == questions[1]
-    assert spent(memory) == pytest.approx(2, rel=1e-3), "any number of sendings is of one answer"
+    # any number of sendings is of one answer
+    assert spent(memory) == pytest.approx(2, rel=1e-3)
     _, found = counted(contract, [*first, *second, *first], FIRST, **asked)
     assert (found.counted, found.duplicate, found.elsewhen) == (400, 400, 400)
-    assert counted(contract, first, FIRST, epsilon=2.0)[1].foreign == 400, "its law is another one"
+    # its law is another one
+    assert counted(contract, first, FIRST, epsilon=2.0)[1].foreign == 400
     plain = read(reports(contract, records, "--epsilon 2"))
-    assert spent(memory) == pytest.approx(2, rel=1e-3), "the permanent answer is the same one"
+    # the permanent answer is the same one
+    assert spent(memory) == pytest.approx(2, rel=1e-3)
     assert {report["question"] for report in plain} == {*questions[0]}
 
 
@@ -134,7 +138,8 @@ def test_a_contract_that_gains_a_column_is_another_collection_and_costs_anew_und
     asked = collection(grown, epsilon=0.5, design="pairs", about=["pets"])
     assert {report["collection"] for report in read(alone)} == {asked.name}
     assert len(asked.questions.questions) == 1 and spent(memory) == pytest.approx(1.5, rel=1e-3)
-    assert reports(contract, held(6)) == before, "earlier answers stand, and cost nothing"
+    # earlier answers stand, and cost nothing
+    assert reports(contract, held(6)) == before
     assert counted(contract, alone, epsilon=1.0)[1].foreign == 6
 
 

@@ -64,13 +64,12 @@ def test_rows_are_made_of_reports_and_no_account_is_charged(place: Path) -> None
     with (place / "rows.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 500 and {*rows[0]} <= {"age", "spent", "colour", "bought", "member"}
-    assert (
-        "rows.csv: 500 rows" in said and CLIENTS_PAY in said and "600 reports: 600 counted" in said
-    )
+    assert "rows.csv: 500 rows" in said
+    assert CLIENTS_PAY in said
+    assert "600 reports: 600 counted" in said
     assert "8-LDP before they leave it, however often they are sent" in said
-    assert {path.name for path in place.iterdir()} == {"contracts", "reports", "rows.csv"}, (
-        "no ledger, no certificate"
-    )
+    # no ledger, no certificate
+    assert {path.name for path in place.iterdir()} == {"contracts", "reports", "rows.csv"}
     truth = sum(",yes,client" in line for line in held(600).splitlines()) / 600
     assert abs(sum(row["bought"] == "yes" for row in rows) / 500 - truth) < 0.12
 
@@ -132,11 +131,9 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(place: Path, typed: str, p
 
 def test_from_python_it_is_a_release_without_a_certificate(place: Path) -> None:
     collected = Session().collect("shop", Path("reports"), epsilon=8)
-    assert (
-        len(collected.table(30)) == 30
-        and len(collected.demonstrations(2)) == 2
-        and not collected.spent
-    )
+    assert len(collected.table(30)) == 30
+    assert len(collected.demonstrations(2)) == 2
+    assert not collected.spent
     assert collected.predictor().classes_.tolist() == ["No", "Yes"]
     with pytest.raises(ParameterError, match="what clients did before they sent is not known here"):
         _ = collected.certificate

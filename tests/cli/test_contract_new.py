@@ -39,15 +39,13 @@ def test_a_table_becomes_a_draft_that_parses_and_says_what_it_looked_at(
     customers: Place, cli: Cli
 ) -> None:
     told = cli(*NEW, "--epsilon", "2")
-    assert (
-        "a draft of 5 columns; 2 columns are left out" in told
-        and "looking at the rows of customers.csv" in told
-    )
+    assert "a draft of 5 columns; 2 columns are left out" in told
+    assert "looking at the rows of customers.csv" in told
     file = customers.root / "contracts" / "customers.yaml"
     contract = load_contract(file)
-    assert (
-        isinstance(contract, Contract) and contract.draft and contract.privacy.budget.epsilon == 2
-    )
+    assert isinstance(contract, Contract)
+    assert contract.draft
+    assert contract.privacy.budget.epsilon == 2
     assert set(contract.source.ignore) == {"full name", "note"}
     assert {name: column.type for name, column in contract.columns.items()} == {
         "age": "integer",
@@ -99,14 +97,8 @@ def test_a_draft_releases_nothing_until_somebody_has_answered_for_it(
             "../customers.csv --label bought --positive yes",
             "a file below the folder that DPICL_DATA names",
         ),
-        (
-            "customers.csv --label bought --positive yes --name adult",
-            "this contract exists",
-        ),
-        (
-            "customers.csv --label bought --positive yes --epsilon inf",
-            "budget.epsilon",
-        ),
+        ("customers.csv --label bought --positive yes --name adult", "this contract exists"),
+        ("customers.csv --label bought --positive yes --epsilon inf", "budget.epsilon"),
         ("nowhere.csv --label bought --positive yes", "nowhere.csv"),
     ],
 )
@@ -134,9 +126,8 @@ def test_the_new_user_of_the_benchmark_leaves_nothing_that_was_looked_up(
     cli("contract new theirs/wines.csv --label barolo --positive yes")
     file = place.root / "contracts" / "wines.yaml"
     file.write_text(from_knowledge(file.read_text()))
-    assert "LOOKED" not in file.read_text() and cli("contract check wines").startswith(
-        "wines.yaml: ok: 14 columns"
-    )
+    assert "LOOKED" not in file.read_text()
+    assert cli("contract check wines").startswith("wines.yaml: ok: 14 columns")
     edited = load_contract(file)
     assert isinstance(edited, Contract) and not edited.draft
     for name, bounds in KNOWN.items():
@@ -176,9 +167,8 @@ def test_a_new_contract_is_written_into_the_project_and_hides_no_shipped_one(
     cli("contract new shop.csv --label bought --positive yes,twice")
     assert [path.name for path in Path("data_contracts").iterdir()] == ["shop.yaml"]
     after = Settings.from_environment().contract_files()
-    assert {
-        name: path for name, path in after.items() if name != "shop"
-    } == before and "adult" in before
+    assert {name: path for name, path in after.items() if name != "shop"} == before
+    assert "adult" in before
     assert "agnews" in Settings.from_environment().text_names()
 
 
@@ -192,9 +182,8 @@ def test_a_named_folder_of_contracts_stands_before_the_shipped_ones(
     (project.root / "elsewhere").mkdir()
     cli("forecast")  # of shipped pipelines on shipped contracts
     cli("contract new shop.csv --label bought --positive yes,twice")
-    assert (project.root / "elsewhere" / "shop.yaml").exists() and not Path(
-        "data_contracts"
-    ).exists()
+    assert (project.root / "elsewhere" / "shop.yaml").exists()
+    assert not Path("data_contracts").exists()
 
 
 def test_of_one_name_the_own_contract_counts_and_listings_say_so(project: Place, cli: Cli) -> None:

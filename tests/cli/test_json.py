@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from dpicl import __version__
 from tests.cli.conftest import Cli
 from tests.cli.test_prices import DAILY, declare
-from tests.harness import Place, complaint
+from tests.harness import Place, complaint, well
 from tools.reference import COMMANDS
 
 
@@ -41,9 +41,8 @@ def test_commands_print_what_their_type_says(place: Place, cli: Cli) -> None:
         quote["epsilon_spent"],
     ) == (1, 0, True, 0)
     prices = printed("dpicl protect CONTRACT --dry-run", price.stdout)
-    assert [one["epsilon"] for one in prices] == [
-        quote["epsilon"]
-    ] and price.stderr == asked.stderr.splitlines(True)[0]
+    assert [one["epsilon"] for one in prices] == [quote["epsilon"]]
+    assert price.stderr == asked.stderr.splitlines(True)[0]
     assert (
         place.dpicl("protect till --method gdp_tabicl --shots 2 --out demos.jsonl").returncode == 0
     )
@@ -72,15 +71,14 @@ def test_a_missing_key_a_further_one_or_another_kind_would_be_noticed() -> None:
 @pytest.mark.exhaustive
 def test_a_plan_is_printed_for_programs(place: Place) -> None:
     declare(place, daily=DAILY)
-    told = place.dpicl(
-        "plan till --rows 80 --epsilon 1 --signal 0.8 --trust central --json",
-        timeout=300,
+    told = well(
+        place.dpicl(
+            "plan till --rows 80 --epsilon 1 --signal 0.8 --trust central --json", timeout=300
+        )
     )
-    assert told.returncode == 0, told.stderr
     plan = printed("dpicl plan CONTRACT", told.stdout)
-    assert {way["epsilon"] for way in plan["ways"]} == {1} and all(
-        0 < way["auc"] < 1 for way in plan["ways"]
-    )
+    assert {way["epsilon"] for way in plan["ways"]} == {1}
+    assert all(0 < way["auc"] < 1 for way in plan["ways"])
     assert sum(way["recommended"] for way in plan["ways"]) == (plan["command"] is not None)
 
 

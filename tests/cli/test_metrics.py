@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import sqlite3
-import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -36,15 +35,17 @@ from tests.harness import (
     complaint,
     end,
     free_port,
+    grid_of,
     install,
     new_place,
+    ran,
     until,
 )
 from tests.leaks import hits
 from tests.tasks.stages import in_process
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-GRID = {"datasets": ["canaries"], "epsilons": ["1"], "shots": [2], "seeds": [0], "model": "fake"}
+GRID = grid_of("canaries")
 GRAFANA = REPOSITORY / "infra" / "grafana"
 PROMTOOL = shutil.which("promtool")
 
@@ -80,6 +81,11 @@ def samples(text: str) -> Samples:
     }
 
 
+def told(cli: Cli) -> Samples:
+    """What the command says now."""
+    return samples(cli("metrics"))
+
+
 def value(found: Samples, name: str, **labels: str) -> float | None:
     return found.get((f"dpicl_{name}", frozenset(labels.items())))
 
@@ -90,7 +96,7 @@ def edit(home: Path) -> None:
 
 
 def test_runs_and_units_are_counted_by_what_their_folders_hold(watched: Place, cli: Cli) -> None:
-    found = samples(cli("metrics"))
+    found = told(cli)
     private = {"pipeline": "private"}
     assert [
         value(found, "runs", state=state, **private) for state in ("finished", "unfinished")
@@ -105,7 +111,7 @@ def test_runs_and_units_are_counted_by_what_their_folders_hold(watched: Place, c
         == datetime.fromisoformat(created).timestamp()
     )
     written = value(found, "run_last_written_timestamp_seconds", run="killed", **private)
-    assert written is not None and written == pytest.approx(time.time(), abs=600)
+    assert written == pytest.approx(time.time(), abs=600)
     assert value(found, "run_last_written_timestamp_seconds", run="done", **private) is None
     assert value(found, "unreadable", what="run folder") == 0
     lines = [
@@ -120,7 +126,7 @@ def test_runs_and_units_are_counted_by_what_their_folders_hold(watched: Place, c
 def test_stages_are_summed_by_method_and_those_of_data_sets_without(
     watched: Place, cli: Cli
 ) -> None:
-    found = samples(cli("metrics"))
+    found = told(cli)
     times = [
         json.loads(path.read_text())["seconds"]
         for path in watched.home.glob("runs/*/timings/gdp_tabicl*/score*.json")
@@ -129,21 +135,21 @@ def test_stages_are_summed_by_method_and_those_of_data_sets_without(
     assert value(found, "stage_seconds_sum", stage="score", method="gdp_tabicl") == pytest.approx(
         sum(times)
     )
-    assert value(found, "stage_seconds_count", stage="validate", method="") is None, (
-        "it follows the number of private rows"
-    )
+    # it follows the number of private rows
+    assert value(found, "stage_seconds_count", stage="validate", method="") is None
 
 
 def test_an_account_tells_cap_spent_left_and_releases(watched: Place, cli: Cli) -> None:
-    found = samples(cli("metrics"))
+    found = told(cli)
     spent, cap, left = (
         value(found, f"epsilon_{name}", account="canaries") for name in ("spent", "cap", "left")
     )
     with open_ledger(Settings.from_environment()) as ledger:
         total, releases = ledger.spent("canaries").epsilon, ledger.entries("canaries")
-    assert (
-        spent == pytest.approx(total) and 0 < total <= 2.5 and cap == 1000 and left == cap - spent
-    )
+    assert spent == pytest.approx(total)
+    assert 0 < total <= 2.5
+    assert cap == 1000
+    assert left == cap - spent
     assert value(found, "releases", account="canaries", state="published") == len(releases) == 2
     assert value(found, "releases", account="canaries", state="reserved") == 0
     assert (
@@ -156,16 +162,14 @@ def test_an_account_tells_cap_spent_left_and_releases(watched: Place, cli: Cli) 
 def test_a_ledger_without_a_record_is_intact(place: Place, cli: Cli) -> None:
     """As on a cluster on which nothing ran yet: no anchor was written."""
     cli("budget")
-    assert value(samples(cli("metrics")), "ledger_intact") == 1
+    assert value(told(cli), "ledger_intact") == 1
 
 
 def test_of_an_edited_ledger_nothing_is_told_but_that(watched: Place, cli: Cli) -> None:
     edit(watched.home)
-    found = samples(cli("metrics"))
-    assert (
-        value(found, "ledger_intact") == 0
-        and value(found, "epsilon_spent", account="canaries") is None
-    )
+    found = told(cli)
+    assert value(found, "ledger_intact") == 0
+    assert value(found, "epsilon_spent", account="canaries") is None
     assert value(found, "runs", pipeline="private", state="finished") == 1
 
 
@@ -174,13 +178,13 @@ def test_a_ledger_that_is_gone_is_not_intact_and_one_that_never_was_is_not_told(
 ) -> None:
     for path in watched.home.glob("ledger.db*"):
         path.unlink()
-    assert value(samples(cli("metrics")), "ledger_intact") == 0
+    assert value(told(cli), "ledger_intact") == 0
     shutil.rmtree(watched.home)
-    found = samples(cli("metrics"))
-    assert value(found, "ledger_intact") is None and (
-        "dpicl_build_info" in {name for name, _ in found}
-    )
-    assert not watched.home.exists(), "asking made a ledger"
+    found = told(cli)
+    assert value(found, "ledger_intact") is None
+    assert "dpicl_build_info" in {name for name, _ in found}
+    # asking made a ledger
+    assert not watched.home.exists()
 
 
 BROKEN = {
@@ -205,29 +209,27 @@ def test_a_broken_folder_is_counted_and_stops_nothing(watched: Place, cli: Cli, 
     path.unlink(missing_ok=True)
     if content is not None:
         path.write_bytes(content)
-    found = samples(cli("metrics"))
+    found = told(cli)
     assert value(found, "unreadable", what="run folder") == 1
-    assert (
-        value(found, "runs", pipeline="private", state="unfinished") == 1
-        and value(found, "ledger_intact") == 1
-    )
+    assert value(found, "runs", pipeline="private", state="unfinished") == 1
+    assert value(found, "ledger_intact") == 1
 
 
 def test_scores_that_were_torn_count_as_a_broken_folder(watched: Place, cli: Cli) -> None:
     (unit,) = watched.run("done").glob("units/gdp*")
     (unit / "predictions.parquet").unlink()
-    assert value(samples(cli("metrics")), "unreadable", what="run folder") == 0
+    assert value(told(cli), "unreadable", what="run folder") == 0
     (unit / "scored" / "0000.npz").write_bytes(b"PK\x03\x04")
-    assert value(samples(cli("metrics")), "unreadable", what="run folder") == 1
+    assert value(told(cli), "unreadable", what="run folder") == 1
 
 
 def test_tokens_are_what_a_server_counted(watched: Place, cli: Cli) -> None:
-    assert value(samples(cli("metrics")), "tokens_total", pipeline="private", kind="prompt") is None
+    assert value(told(cli), "tokens_total", pipeline="private", kind="prompt") is None
     for number, unit in enumerate(watched.run("done").glob("units/*")):
         (unit / "scored" / "0000.json").write_text(
             json.dumps(asdict(Usage(prompt_tokens=70 + number, completion_tokens=5)))
         )
-    found = samples(cli("metrics"))
+    found = told(cli)
     assert [
         value(found, "tokens_total", pipeline="private", kind=kind)
         for kind in ("prompt", "completion")
@@ -237,15 +239,15 @@ def test_tokens_are_what_a_server_counted(watched: Place, cli: Cli) -> None:
 def test_a_validation_that_failed_is_told_until_the_next_one(watched: Place, cli: Cli) -> None:
     """Of a benchmark: what holds of private rows stands in no run's folder."""
     broken = {"dataset": "canaries", "severity": "fail"}
-    assert value(samples(cli("metrics")), "validation_broken_rules", **broken) is None
+    assert value(told(cli), "validation_broken_rules", **broken) is None
     for run, failing in (("done", 0), ("killed", 2)):
         (later := watched.run(run) / "validation").mkdir()
         (later / "canaries.json").write_text(
             json.dumps([{"severity": "fail", "holds": number >= failing} for number in range(5)])
         )
-    assert value(samples(cli("metrics")), "validation_broken_rules", **broken) == 2
+    assert value(told(cli), "validation_broken_rules", **broken) == 2
     os.utime(later / "canaries.json", (0, 0))
-    assert value(samples(cli("metrics")), "validation_broken_rules", **broken) == 0
+    assert value(told(cli), "validation_broken_rules", **broken) == 0
 
 
 @pytest.mark.parametrize(
@@ -265,16 +267,11 @@ def test_a_schedule_s_longest_gap(cron: str, hours: float) -> None:
 def test_schedules_are_told_and_pipelines_that_cannot_be_read_are_counted(
     watched: Place, cli: Cli
 ) -> None:
-    assert (
-        value(samples(cli("metrics")), "schedule_interval_seconds", pipeline="demo")
-        == 7 * 24 * 3600
-    )
+    assert value(told(cli), "schedule_interval_seconds", pipeline="demo") == 7 * 24 * 3600
     (watched.root / "pipelines.yaml").write_text("pipelines: [")
-    found = samples(cli("metrics"))
-    assert (
-        value(found, "unreadable", what="pipelines.yaml") == 1
-        and value(found, "ledger_intact") == 1
-    )
+    found = told(cli)
+    assert value(found, "unreadable", what="pipelines.yaml") == 1
+    assert value(found, "ledger_intact") == 1
 
 
 @pytest.mark.exhaustive
@@ -284,18 +281,14 @@ def test_a_served_endpoint_tells_what_has_changed_since(watched: Place) -> None:
     try:
         until(lambda: answers(url) or process.poll() is not None, 120, "the endpoint")
         before = scraped(url)
-        assert (
-            value(before, "ledger_intact") == 1
-            and value(before, "runs", pipeline="private", state="finished") == 1
-        )
+        assert value(before, "ledger_intact") == 1
+        assert value(before, "runs", pipeline="private", state="finished") == 1
         (watched.run("done") / "report.html").unlink()
         (watched.run("killed") / "plan.json").write_text("{")
         edit(watched.home)
         after = scraped(url)
-        assert (
-            value(after, "ledger_intact") == 0
-            and value(after, "runs", pipeline="private", state="finished") == 0
-        )
+        assert value(after, "ledger_intact") == 0
+        assert value(after, "runs", pipeline="private", state="finished") == 0
         assert value(after, "unreadable", what="run folder") == 1
         refused = watched.dpicl(f"metrics --port {port}")
         assert "cannot be served at 127.0.0.1" in complaint(refused)
@@ -320,7 +313,8 @@ def test_an_address_that_is_nobody_s_is_one_sentence(watched: Place, cli: Cli) -
 def test_no_metric_holds_a_private_value_and_all_labels_are_names(watched: Place, cli: Cli) -> None:
     text = cli("metrics")
     assert not hits({"metrics": text.encode()}, CANARIES)
-    assert hits({"metrics": text.encode()}, ["canaries"]), "the search is blind"
+    # the search is blind
+    assert hits({"metrics": text.encode()}, ["canaries"])
     named = {label for _, labels in samples(text) for label in labels}
     known = {
         "account",
@@ -366,12 +360,5 @@ def test_rules_and_dashboard_ask_for_metrics_that_exist(
 def test_prometheus_own_checks_find_nothing(watched: Place, cli: Cli) -> None:
     for what, text in (("metrics", cli("metrics")), ("rules", "")):
         files = [str(GRAFANA / "dpicl-alerts.yaml")] if what == "rules" else []
-        checked = subprocess.run(
-            [str(PROMTOOL), "check", what, *files],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        checked = ran([PROMTOOL, "check", what, *files], input=text)
         assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -41,15 +41,10 @@ def test_a_local_model_is_checked_in_all_that_a_run_asks_of_it(place: Place, cli
 def test_a_served_model_says_how_it_is_queried(place: Place, cli: Cli) -> None:
     with place.entered(), serving(Habits()) as server:
         found = json.loads(cli(f"model check {server.url}#m --json"))
-    assert found["usable"] and [one["check"] for one in found["checks"]] == [
-        "answers",
-        *CHECKS[2:4],
-        "writes",
-    ]
-    assert (
-        "completions" in found["checks"][0]["detail"]
-        and "repeats agree" in found["checks"][0]["detail"]
-    )
+    assert found["usable"]
+    assert [one["check"] for one in found["checks"]] == ["answers", *CHECKS[2:4], "writes"]
+    assert "completions" in found["checks"][0]["detail"]
+    assert "repeats agree" in found["checks"][0]["detail"]
     assert "requests a prompt" in found["checks"][1]["detail"]
 
 
@@ -60,7 +55,8 @@ def test_a_fetched_file_is_checked_by_its_name_and_says_what_is_done(
     with place.entered():
         folder = cli(f"model fetch {tmp_path / 'mine.gguf'} --quiet").strip()
         code, err = cli.ended(f"model check {tmp_path / 'mine.gguf'}")
-        assert code == 0 and [
+        assert code == 0
+        assert [
             next(
                 phrase
                 for phrase in ("opening it", "how it may be read, once", "how it writes, once")
@@ -68,15 +64,11 @@ def test_a_fetched_file_is_checked_by_its_name_and_says_what_is_done(
             )
             for line in err.splitlines()
         ] == ["opening it", "how it may be read, once", "how it writes, once"]
-        assert cli.ended(f"model check {tmp_path / 'mine.gguf'} --quiet") == (
-            0,
-            "",
-        )
+        assert cli.ended(f"model check {tmp_path / 'mine.gguf'} --quiet") == (0, "")
         assert "smollm2" in cli("list")
         assert "of which nothing is fetched" in cli.ended("model fetch tiny")[1]
-    assert (Path(folder) / "model.safetensors").is_file() and not Path(folder).is_relative_to(
-        place.root
-    )
+    assert (Path(folder) / "model.safetensors").is_file()
+    assert not Path(folder).is_relative_to(place.root)
 
 
 @pytest.mark.quick("tabicl")
@@ -86,11 +78,10 @@ def test_a_model_of_tables_is_asked_about_rows(
 ) -> None:
     with place.entered():
         found = json.loads(
-            cli(
-                f"model check {random_weights(package, tmp_path / 'a.ckpt')} --json",
-            )
+            cli(f"model check {random_weights(package, tmp_path / 'a.ckpt')} --json")
         )
-    assert found["usable"] and [one["check"] for one in found["checks"]] == [
+    assert found["usable"]
+    assert [one["check"] for one in found["checks"]] == [
         "loads",
         "answers rows alike, alone and together",
     ]
@@ -125,8 +116,6 @@ def test_a_model_that_is_too_large_is_refused_by_its_files_headers(
     started = time.monotonic()
     with place.entered():
         told = cli.refused(f"model check {tmp_path}")
-    assert (
-        "needs 35184.4 GB for its weights in bfloat16" in told
-        and "are free on cpu; expected a smaller model" in told
-    )
+    assert "needs 35184.4 GB for its weights in bfloat16" in told
+    assert "are free on cpu; expected a smaller model" in told
     assert time.monotonic() - started < 30  # torch is imported

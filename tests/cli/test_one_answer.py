@@ -15,15 +15,11 @@ import numpy as np
 import pytest
 
 from dpicl.cli.ask import read_demonstrations
-from dpicl.contract import parse_contract
-from dpicl.data.prompts import central_queries
-from dpicl.data.reading.queries import read_unlabelled
 from dpicl.methods.tabular_answers import constant
 from dpicl.models.kinds import kind_named
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.opening import close_scorers
-from dpicl.models.requests import CONTINUATIONS, prompt
 from dpicl.release.readers import public_corpus
 from dpicl.release.table_files import read_table
 from dpicl.report.answers import constant_sentences
@@ -31,17 +27,12 @@ from dpicl.report.cells import LabelCounts
 from dpicl.report.load import load_run
 from dpicl.report.opening import overview, story
 from tests.cli.conftest import Cli
-from tests.harness import Place, install, run_here, shop, shop_rows
+from tests.cli.test_ask_demos import scores_of
+from tests.harness import Place, grid_of, install, run_here, shop, shop_rows
 from tests.library.lm.test_local_chat import TEMPLATE
 from tests.library.served_model import taught, with_template
 
-GRID = {
-    "datasets": ["shop"],
-    "methods": ["gdp_tabicl"],
-    "epsilons": [1.0, 8.0],
-    "shots": [1],
-    "seeds": [0],
-}
+GRID = grid_of("shop", "gdp_tabicl", epsilons=[1.0, 8.0], shots=[1])
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +113,7 @@ def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(
     place: Place, yes: Path
 ) -> None:
     install(place, shop(), shop_rows(120))
-    run = run_here("one", "private", **GRID, model=str(yes))
+    run = run_here("one", "private", **{**GRID, "model": str(yes)})
     close_scorers()
     report, loaded = (run / "report.md").read_text(), load_run(run)
     with (run / "results.csv").open() as file:
@@ -130,33 +121,20 @@ def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(
             int(row["query_count"]) for row in csv.DictReader(file) if row["system"] == "zero-shot"
         )
     sentences = [
-        (
-            f"zero-shot on shop: the model answers ‘Yes’ to {count} of {count} queries, whatever "
-            f"it "
-            f"is asked"
-        ),
-        (
-            f"GDP-TabICL on shop: the model answers ‘Yes’ to {2 * count} of {2 * count} queries, "
-            f"whatever it is asked"
-        ),
+        f"{cell} on shop: the model answers ‘Yes’ to {all_} of {all_} queries, whatever it is asked"
+        for cell, all_ in (("zero-shot", count), ("GDP-TabICL", 2 * count))
     ]
-    assert (
-        count >= 10
-        and story(loaded)[0].startswith("What GDP-TabICL releases of shop ")
-        and story(loaded)[1:3] == sentences
-    )
-    assert (
-        "One answer to everything." in report.split("\n## ")[0]
-        and sentences[0] in report.split("\n## ")[0]
-    )
+    assert count >= 10
+    assert story(loaded)[0].startswith("What GDP-TabICL releases of shop ")
+    assert story(loaded)[1:3] == sentences
+    assert "One answer to everything." in report.split("\n## ")[0]
+    assert sentences[0] in report.split("\n## ")[0]
     assert sentences[0] in str(overview(loaded, "").opening[0])
     told = [line for line in story(loaded) if " is asked by " in line]
-    assert (
-        len(told) == 1
-        and told[0].startswith("says-yes is asked by ")
-        and "of 24 public questions" in told[0]
-        and f"{told[0]}." in report
-    )
+    assert len(told) == 1
+    assert told[0].startswith("says-yes is asked by ")
+    assert "of 24 public questions" in told[0]
+    assert f"{told[0]}." in report
     predicted = read_table(next((run / "units").glob("*/predictions.parquet"))).to_pandas()
     masses = (
         np.exp(predicted[["log p: No", "log p: Yes"]])
@@ -171,17 +149,15 @@ def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(
 
 def test_a_model_whose_scores_are_no_probabilities_shows_none(place: Place) -> None:
     install(place, shop(), shop_rows(120))
-    run = run_here("fake", "private", **GRID, model="fake")
-    assert (
-        "Probability on the labels" not in (run / "report.md").read_text()
-        and not (run / "asked.json").exists()
-    )
+    run = run_here("fake", "private", **GRID)
+    assert "Probability on the labels" not in (run / "report.md").read_text()
+    assert not (run / "asked.json").exists()
 
 
 def test_ask_says_how_it_asks_and_that_it_is_answered_alike(
     place: Place, cli: Cli, yes: Path
 ) -> None:
-    table, out = install(place, shop(private=True), shop_rows(60)), place.root / "demos.jsonl"
+    table, out = install(place, shop(private=True)), place.root / "demos.jsonl"
     cli(f"protect {table} --epsilon 1 --shots 2 --out {out}")
     rows = place.root / "rows.csv"
     rows.write_text(shop_rows(12, seed=3))
@@ -191,15 +167,10 @@ def test_ask_says_how_it_asks_and_that_it_is_answered_alike(
     mass = re.search(
         r"of its probability the model gave (\d\.\d\d) to the labels, on average over queries", told
     )
-    contract = parse_contract(shop(private=True), "shop.yaml")
-    queries = central_queries(read_unlabelled(rows.read_bytes(), contract, rows.name), contract)  # type: ignore[arg-type]
     scorer = TransformersScorer(str(yes), device="cpu", chat="asked by its chat template" in asked)
-    scores = scorer.score(
-        [prompt(read_demonstrations(out).texts, query) for query in queries], CONTINUATIONS
-    )
-    assert mass and float(mass[1]) == pytest.approx(
-        float(np.exp(scores).sum(axis=1).mean()), abs=0.006
-    )
+    scores = scores_of(scorer, rows, read_demonstrations(out).texts)
+    assert mass
+    assert float(mass[1]) == pytest.approx(float(np.exp(scores).sum(axis=1).mean()), abs=0.006)
     assert "warning: the model answers ‘Yes’ to 12 of 12 queries, whatever it is asked" in told
     checked = json.loads(place.dpicl(f"model check {yes} --json").stdout)
     close_scorers()

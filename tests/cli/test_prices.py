@@ -18,7 +18,7 @@ from dpicl.release.pipelines import load_pipelines
 from dpicl.runs.forecast import forecast
 from dpicl.runs.plan import charges, draft_plan
 from tests.cli.conftest import Cli
-from tests.harness import Place, charged, complaint, install, shop, shop_rows
+from tests.harness import Place, charged, complaint, install, shop, shop_rows, well
 
 GDP = "protect till --method gdp_tabicl --shots 2"
 
@@ -28,7 +28,7 @@ def till(place: Place) -> Place:
     """A private table with a cap of 3."""
     contract = shop("till", private=True)
     contract["privacy"]["budget"] = {"epsilon": 3}
-    install(place, contract, shop_rows(60))
+    install(place, contract)
     return place
 
 
@@ -115,8 +115,7 @@ def test_a_scheduled_run_is_priced_with_the_parameters_of_its_schedule(place: Pl
         "schedule": {**DAILY["schedule"], "parameters": {"epsilons": [1, 3], "seeds": [0, 1]}},
     }
     declare(place, daily=DAILY, dear=dear)
-    told = place.dpicl("forecast", COLUMNS="200")
-    assert told.returncode == 0, told.stderr
+    told = well(place.dpicl("forecast", COLUMNS="200"))
     costs = {
         words[0]: float(words[3])
         for words in (line.split() for line in told.stdout.splitlines())

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import time
 
@@ -22,7 +21,7 @@ from dpicl.runs.plan import make_plan
 from dpicl.runs.probe import PROBE
 from dpicl.runs.run_folder import open_unit, read_plan
 from tests.cli.conftest import Cli
-from tests.harness import Place, until
+from tests.harness import Place, ran, until, well
 
 
 def test_a_line_is_printed_now_and_then_on_standard_error(cli: Cli) -> None:
@@ -49,7 +48,8 @@ def test_a_line_is_printed_now_and_then_on_standard_error(cli: Cli) -> None:
     with_detail, seconds = zip(*((bool(one[1]), int(one[2])) for one in told if one), strict=True)
     assert all(told) and {*with_detail} == {False, True} and [*with_detail] == sorted(with_detail)
     assert [*seconds] == sorted(seconds) and seconds[0] > 0
-    assert len(shown) <= (time.monotonic() - began) / 0.7, "and not at every look"
+    # and not at every look
+    assert len(shown) <= (time.monotonic() - began) / 0.7
 
 
 def test_what_is_done_soon_says_nothing_and_neither_does_a_quiet_command(cli: Cli) -> None:
@@ -81,14 +81,7 @@ def test_a_terminal_gets_a_bar() -> None:
         "lambda count: count.update(12, 64)): time.sleep(1)"
     )
     typed = ["script", "-qec", f'{sys.executable} -c "{code}"', "/dev/null"]
-    shown = subprocess.run(
-        typed,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "TERM": "xterm"},
-    ).stdout
+    shown = well(ran(typed, env={**os.environ, "TERM": "xterm"})).stdout
     assert "12/64" in shown and "running" in shown
 
 

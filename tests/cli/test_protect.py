@@ -23,16 +23,14 @@ from tests.harness import (
     shop,
     shop_rows,
     until,
+    well,
 )
-from tests.library.text_contracts import lines, records
-
-METHODS = ("gdp_tabicl", "mst_tabicl", "ldp_tabicl")
 
 
 @pytest.fixture
 def table(place: Place) -> str:
     """Sixty customers of whom a release may cost something."""
-    return install(place, shop(private=True), shop_rows(60))
+    return install(place, shop(private=True))
 
 
 def private_files(place: Place) -> list[Path]:
@@ -42,25 +40,6 @@ def private_files(place: Place) -> list[Path]:
         for path in (place.home / "private").rglob("*")
         if path.is_file() and path.parent.name != "drawn-from"
     ]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_release_is_the_same_bytes_and_charged_once(
-    place: Place, cli: Cli, table: str, method: str
-) -> None:
-    first, second = place.root / "first.jsonl", place.root / "second.jsonl"
-    options = f"protect {table} --method {method} --epsilon 1 --shots 2"
-    assert "charged now" in cli(f"{options} --out {first}")
-    assert "charged before and free now" in cli(f"{options} --out {second}")
-    assert first.read_bytes() == second.read_bytes()
-    demonstrations = [json.loads(line) for line in first.read_text().splitlines()]
-    assert len(demonstrations) == 2
-    assert {(one["contract"], one["method"]) for one in demonstrations} == {(table, method)}
-    assert all(
-        one["answer"] in ("Yes", "No") and one["text"].endswith("Answer:") for one in demonstrations
-    )
-    assert not (place.home / "models").exists()
-    assert not private_files(place)
 
 
 @pytest.mark.parametrize(
@@ -73,21 +52,10 @@ def test_the_same_release_is_the_same_bytes_and_charged_once(
                 "tab_pate, tab_pe on a table"
             ),
         ),
-        (
-            "--as xml",
-            "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv",
-        ),
+        ("--as xml", "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv"),
         ("--option design=[", "option design: line 1: did not find expected node content"),
-        (
-            "--trust local --option design=all",
-            "options of the release: options.ldp_tabicl.design",
-        ),
-        (
-            "--trust local --option columns=none",
-            "options of the release: options.ldp_tabicl.columns",
-        ),
+        ("--trust local --option design=all", "options of the release: options.ldp_tabicl.design"),
         ("--epsilon inf", "epsilon=inf releases rows without noise"),
-        ("--epsilon 5000", "epsilon"),
         ("--method gdp_tabicl --shots 3", "shots=3"),
         ("--option design", "option=design: expected NAME=VALUE"),
         ("--option colour=red", "option=colour: expected one of shot_selection"),
@@ -100,7 +68,8 @@ def test_what_is_refused_spends_nothing_and_leaves_no_file(
 ) -> None:
     out = place.root / "demos.jsonl"
     assert phrase in cli.refused(f"protect {table} --out {out} {options}")
-    assert not out.exists() and not list(
+    assert not out.exists()
+    assert not list(
         (place.home / "released").rglob("*.json") if (place.home / "released").exists() else []
     )
 
@@ -114,9 +83,7 @@ def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, cli: Cli, 
                 "options": {"ldp_tabicl": {"variants": {"more": {"design": "pairs"}}}},
             }
         }
-    told = cli(
-        f"protect {table} --method ldp_tabicl --shots 2 --out {place.root / 'demos.jsonl'}",
-    )
+    told = cli(f"protect {table} --method ldp_tabicl --shots 2 --out {place.root / 'demos.jsonl'}")
     assert "1 release, charged now" in told
 
 
@@ -147,11 +114,12 @@ def test_no_copy_of_the_rows_is_written_for_one_release(place: Place) -> None:
     """A file of all rows would break the limit, as one of everything else does not."""
     large = install(place, shop(private=True), shop_rows(60_000))
     out = place.root / "demos.jsonl"
-    made = place.dpicl(
-        f"protect {large} --method gdp_tabicl --epsilon 1 --shots 2 --out {out}",
-        file_limit=400_000,
+    well(
+        place.dpicl(
+            f"protect {large} --method gdp_tabicl --epsilon 1 --shots 2 --out {out}",
+            file_limit=400_000,
+        )
     )
-    assert made.returncode == 0, made.stderr
     assert len(out.read_text().splitlines()) == 2
 
 
@@ -179,10 +147,8 @@ def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_type
     if not (folder / "demos.jsonl").exists():
         assert not list(folder.iterdir())
         assert "1 release, charged" in cli(options)
-    assert (
-        len((folder / "demos.jsonl").read_text().splitlines()) == 2
-        and len(list(folder.iterdir())) == 2
-    )
+    assert len((folder / "demos.jsonl").read_text().splitlines()) == 2
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_an_existing_file_and_texts_without_a_model_are_refused(
@@ -192,7 +158,7 @@ def test_an_existing_file_and_texts_without_a_model_are_refused(
     out.write_text("mine")
     assert "out=mine.jsonl: expected a new file" in cli.refused(f"protect {table} --out {out}")
     assert out.read_text() == "mine"
-    install_texts(place, letters(), lines(records(40)), lines(records(4)))
+    install_texts(place, letters())
     refused = cli.refused(f"protect letters --out {Path(place.root / 'x.jsonl')}")
     assert refused.startswith(
         "letters: no such texts were released; expected --generator MODEL, with which this "
@@ -236,16 +202,14 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, cli: Cli, ta
     cli(f"{release} 1 --out {place.root / 'first.jsonl'}")
     cli(f"budget {table} --cap 3")
     asking = "budget", f"budget {table}", dry
-    assert not any("warning" in cli(command) for command in asking), (
-        "the contract says what it said at the decision"
-    )
+    # the contract says what it said at the decision
+    assert not any("warning" in cli(command) for command in asking)
     contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1.5"))
     assert "spent 1 of cap 1.5" in cli.refused(f"{release} 0.9 --out {place.root / 'second.jsonl'}")
     contract.write_text(contract.read_text().replace("epsilon: 1.5", "epsilon: 7"))
     told = (
         f"warning: account '{table}': the cap in the contract, epsilon 7, differs from the "
-        f"ledger's, 1.5, which holds; "
-        f"`dpicl budget {table} --cap 7` changes it\n"
+        f"ledger's, 1.5, which holds; `dpicl budget {table} --cap 7` changes it\n"
     )
     for command in (*asking, f"{release} 0.4 --out {place.root / 'third.jsonl'}"):
         assert told in cli(command)
@@ -264,16 +228,18 @@ def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
     for number, out in enumerate(outs):
         out.parent.mkdir()
         told = cli(f"synth {table} --epsilon 1 --rows 250 --out {out}")
-        assert (
-            f"{name}: 250 rows of 5 columns" in told
-            and ("charged before and free now" if number else "charged now") in told
-        )
+        assert f"{name}: 250 rows of 5 columns" in told
+        assert ("charged before and free now" if number else "charged now") in told
         assert f"{name}: " in cli(f"verify {out}")
     assert outs[0].read_bytes() == outs[1].read_bytes() and read(outs[0]).shape == (250, 5)
-    demonstrations = cli(
-        f"protect {table} --epsilon 1 --shots 7 --out {place.root / 'demos.jsonl'}",
-    )
-    assert "charged before and free now" in demonstrations, "the same release demonstrates"
+    demos = place.root / "demos.jsonl"
+    told = cli(f"protect {table} --epsilon 1 --shots 7 --out {demos}")
+    assert "charged before and free now" in told, "the same release demonstrates"
+    demonstrations = [json.loads(line) for line in demos.read_text().splitlines()]
+    assert len(demonstrations) == 7 and {one["contract"] for one in demonstrations} == {table}
+    assert all(one["text"].endswith("Answer:") for one in demonstrations)
+    assert {one["answer"] for one in demonstrations} <= {"Yes", "No"}
+    assert not private_files(place) and not (place.home / "models").exists()
     form = outs[0].suffix.removeprefix(".")
     cli(f"protect {table} --epsilon 1 --as {form} --out {place.root / name}")
     assert len(read(place.root / name)) == 10_000
@@ -285,16 +251,13 @@ def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
 def test_groups_are_no_table_and_a_name_says_the_form(place: Place, cli: Cli, table: str) -> None:
     out = place.root / "rows.parquet"
     refused = cli.refused(f"synth {table} --method gdp_tabicl --out {out}")
-    assert (
-        "expected one that releases a model of rows: ldp_tabicl, mst_tabicl" in refused
-        and not out.exists()
-    )
+    assert "expected one that releases a model of rows: ldp_tabicl, mst_tabicl" in refused
+    assert not out.exists()
     assert "expected a name that ends in .parquet or .csv" in cli.refused(
         f"synth {table} --out rows.xlsx"
     )
-    assert table not in cli("budget"), (
-        "what cannot be made of a release is refused before it is charged"
-    )
+    # what cannot be made of a release is refused before it is charged
+    assert table not in cli("budget")
 
 
 def test_options_are_written_as_in_a_pipeline(place: Place, cli: Cli, table: str) -> None:
@@ -302,11 +265,10 @@ def test_options_are_written_as_in_a_pipeline(place: Place, cli: Cli, table: str
         f"protect {table} --trust local --epsilon 20 --shots 8 --option columns=2 "
         "--option estimator=tree"
     )
-    cli(
-        f"{release} --option 'shot_selection=[diverse, near]' --out {place.root / 'diverse.jsonl'}",
-    )
+    cli(f"{release} --option 'shot_selection=[diverse, near]' --out {place.root / 'diverse.jsonl'}")
     again = cli(f"{release} --out {place.root / 'prototypes.jsonl'}")
-    assert "charged before and free now" in again, "which rows are shown costs nothing"
+    # which rows are shown costs nothing
+    assert "charged before and free now" in again
     texts = [(place.root / f"{name}.jsonl").read_text() for name in ("diverse", "prototypes")]
     assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 8 for text in texts)
 
@@ -315,7 +277,7 @@ def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_i
     place: Place, cli: Cli
 ) -> None:
     noisy, out = (
-        install(place, shop("noisy", private=True, population=60), shop_rows(60)),
+        install(place, shop("noisy", private=True, population=60)),
         place.root / "noisy.jsonl",
     )
     release = f"protect {noisy} --method gdp_tabicl --epsilon 0.2 --shots 2 --out {out}"

@@ -16,15 +16,7 @@ from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.report.load import load_run
 from dpicl.report.opening import story
 from tests.cli.conftest import Cli
-from tests.harness import (
-    Place,
-    charged,
-    install_texts,
-    letters,
-    new_place,
-    run_here,
-)
-from tests.library.text_contracts import lines, records
+from tests.harness import Place, charged, install_texts, letters, new_place, run_here
 
 PROTECT = "protect notes --epsilon 4 --shots 2 --out"
 
@@ -34,7 +26,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Private texts, of which a run has made a release."""
     place = new_place(tmp_path_factory.mktemp("texts") / "place")
     content = letters("notes", private=True) | {"form": "sentence"}
-    install_texts(place, content, lines(records(40)), lines(records(4)))
+    install_texts(place, content)
     with place.entered():
         run_here(
             "made",
@@ -73,16 +65,12 @@ def test_a_session_gives_a_release_of_texts(released: Place) -> None:
     release = dpicl.Session(released.home, contracts=released.root / "contracts").protect(
         "notes", epsilon=4, shots=2
     )
-    assert (
-        isinstance(release, dpicl.Release)
-        and release.method == "few_shot_generation"
-        and len(release.demonstrations()) == 2
-    )
-    assert (
-        release.certificate.product.name == "notes"
-        and release.statement
-        and "notes" in release._repr_html_()
-    )
+    assert isinstance(release, dpicl.Release)
+    assert release.method == "few_shot_generation"
+    assert len(release.demonstrations()) == 2
+    assert release.certificate.product.name == "notes"
+    assert release.statement
+    assert "notes" in release._repr_html_()
     assert release.table().columns.tolist() == ["label", "text"] and len(release.table()) == 2
     with pytest.raises(
         ParameterError,
@@ -138,10 +126,6 @@ WRONG = {
     "a method on tables": (
         "--method mst_tabicl",
         "method=mst_tabicl: expected one of few_shot_generation on texts",
-    ),
-    "a method that answers": (
-        "--method dp_icl",
-        "method=dp_icl: expected one of few_shot_generation on texts",
     ),
     "local trust": ("--trust local", "trust=local: expected central"),
     "a wrong option": (

@@ -25,13 +25,20 @@ from prefect.states import Completed, Running
 from dpicl.ground.errors import DataError
 from flows import maintenance
 from flows.tabicl import sweep
-from tests.harness import World, end, install, shop, shop_rows, until
+from tests.harness import SMALL, World, end, install, shop, shop_rows, until
 
-EVERY_MINUTE = {
-    "title": "Both methods, every minute",
-    "methods": ["ldp_tabicl", "gdp_tabicl"],
+ON_DEMAND = {
+    "title": "A run long enough to be killed",
+    "methods": ["ldp_tabicl"],
     "datasets": ["breast_cancer"],
     "epsilons": [1],
+    "shots": [1, 2, 4],
+    "model": "tiny",
+}
+EVERY_MINUTE = {
+    **ON_DEMAND,
+    "title": "Both methods, every minute",
+    "methods": ["ldp_tabicl", "gdp_tabicl"],
     "shots": [2],
     "model": "fake",
     # A forecast goes through every time within the horizon: of a year of minutes that takes half a
@@ -43,15 +50,6 @@ EVERY_MINUTE = {
         "horizon_days": 1,
     },
 }
-
-ON_DEMAND = {
-    **EVERY_MINUTE,
-    "title": "A run long enough to be killed",
-    "model": "tiny",
-    "methods": ["ldp_tabicl"],
-    "shots": [1, 2, 4],
-}
-ON_DEMAND = {name: value for name, value in ON_DEMAND.items() if name != "schedule"}
 YEARLY = {
     **EVERY_MINUTE,
     "title": "A private table, every year",
@@ -140,15 +138,14 @@ def deployed(world: World, declared: dict[str, Any], serving: Serving) -> dict[s
 def test_every_pipeline_is_a_deployment_with_its_schedule(
     deployed: dict[str, dict[str, Any]], declared: dict[str, Any]
 ) -> None:
-    assert "of-a-pool" not in deployed, "it is left to the pool's workers"
+    # it is left to the pool's workers
+    assert "of-a-pool" not in deployed
     for name, pipeline in declared.items():
         found, wanted = deployed[name], pipeline.get("schedule") or {}
         changes = {"changes": wanted["parameters"]} if "parameters" in wanted else {}
-        assert (
-            found["parameters"] == {"pipeline": name, **changes}
-            and found["description"].startswith(pipeline["title"])
-            and not found["paused"]
-        )
+        assert found["parameters"] == {"pipeline": name, **changes}
+        assert found["description"].startswith(pipeline["title"])
+        assert not found["paused"]
         assert found["global_concurrency_limit"]["limit"] == wanted.get("concurrency_limit", 1)
         schedules = [
             (item["schedule"]["cron"], item["schedule"]["timezone"])
@@ -241,7 +238,8 @@ def test_a_run_that_is_due_is_done_although_it_is_killed(world: World, yearly: s
     killed = engines(world, folder)
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    assert killed and not (folder / "report.html").exists(), "killed too late to be a test"
+    # killed too late to be a test
+    assert killed and not (folder / "report.html").exists()
     until((folder / "report.html").exists, 240, "the run's second life", every=0.5)
     assert json.loads((folder / "manifest.json").read_text())["pipeline"] == "every-minute"
     assert len(list(folder.glob("units/*/results.json"))) == 2
@@ -275,18 +273,11 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
         1,
     )
     assert row["outlook"].startswith("enough for 2 of 5 new periods of 1826 days, until ")
-    wanted = {
-        "filter": {
-            "event": {"name": ["dpicl.budget.low"]},
-            "resource": {"id": ["dpicl.account.till"]},
-        }
-    }
-    until(lambda: world.ask("events/filter", wanted)["events"], 30, "the event", every=0.5)
-    (event, *_) = world.ask("events/filter", wanted)["events"]
-    assert (
-        event["resource"]["prefect.resource.id"] == "dpicl.account.till"
-        and event["payload"]["runs_left"] == 2
-    )
+    wanted = "dpicl.budget.low", "dpicl.account.till"
+    until(lambda: world.events(*wanted), 30, "the event", every=0.5)
+    (event, *_) = world.events(*wanted)
+    assert event["resource"]["prefect.resource.id"] == "dpicl.account.till"
+    assert event["payload"]["runs_left"] == 2
     quoted = world.dpicl(
         "run yearly --datasets till --dry-run",
         COLUMNS="200",
@@ -380,11 +371,7 @@ def impatient(world: World) -> Iterator[None]:
 def done_by(world: World, automation: str) -> list[dict[str, Any]]:
     """Events of actions that an automation has carried out."""
     (known,) = world.ask("automations/filter", {"automations": {"name": {"any_": [automation]}}})
-    asked = {
-        "event": {"name": ["prefect.automation.action.executed"]},
-        "resource": {"id": [f"prefect.automation.{known['id']}"]},
-    }
-    return list(world.ask("events/filter", {"filter": asked})["events"])
+    return world.events("prefect.automation.action.executed", f"prefect.automation.{known['id']}")
 
 
 def causes(done: dict[str, Any]) -> set[str]:
@@ -407,19 +394,10 @@ def test_a_failed_check_of_the_data_triggers_its_automation(world: World) -> Non
     contract["columns"]["spent"]["bounds"] = [-5, 60]
     install(world, contract, shop_rows(80))
     with pytest.raises(DataError, match="stall: column 'spent': breaks in_bounds"):
-        world.sweep(
-            "stall-run",
-            {"datasets": ["stall"], "epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"},
-            pipeline="private",
-        )
-    failed = {
-        "filter": {
-            "event": {"name": ["dpicl.validation.failed"]},
-            "resource": {"id": ["dpicl.dataset.stall"]},
-        }
-    }
-    until(lambda: world.ask("events/filter", failed)["events"], 30, "the event", every=0.5)
-    (event,) = world.ask("events/filter", failed)["events"]
+        world.sweep("stall-run", {**SMALL, "datasets": ["stall"]}, pipeline="private")
+    failed = "dpicl.validation.failed", "dpicl.dataset.stall"
+    until(lambda: world.events(*failed), 30, "the event", every=0.5)
+    (event,) = world.events(*failed)
     assert event["payload"] == {"run": "stall-run"}
     own = f"prefect.event.{event['id']}"
     until(

@@ -137,9 +137,8 @@ def test_a_bad_query_ends_in_one_sentence(
 
 def test_an_address_that_is_not_set_is_refused_in_the_plan(place: Place, cli: Cli) -> None:
     sentence = complaint(released(place, cli, asking(place, "unset", "SELECT 1", private=True)))
-    assert sentence.startswith("unset: SHOP_DB is not set") and not any(
-        (place.home / "private").rglob("*.parquet")
-    )
+    assert sentence.startswith("unset: SHOP_DB is not set")
+    assert not any((place.home / "private").rglob("*.parquet"))
 
 
 def _table() -> pa.Table:

@@ -31,7 +31,7 @@ from dpicl.runs.run_folder import LOCK
 from tests.cli.conftest import Cli
 from tests.cli.test_json import printed
 from tests.guard import kill_before
-from tests.harness import Place, content, install, new_place, shop, shop_rows
+from tests.harness import Place, content, install, new_place, shop, well
 
 RELEASE = "a" * 64
 DAYS = 86_400.0
@@ -43,9 +43,8 @@ PROTECT = "protect till --method gdp_tabicl --shots 2 -q --out"
 def released(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """An installation that has released something; tests copy it."""
     place = new_place(tmp_path_factory.mktemp("released") / "place")
-    install(place, shop("till", private=True), shop_rows(60))
-    done = place.dpicl(f"{PROTECT} {place.root / 'a.jsonl'}")
-    assert not done.returncode, done.stderr
+    install(place, shop("till", private=True))
+    well(place.dpicl(f"{PROTECT} {place.root / 'a.jsonl'}"))
     return place
 
 
@@ -155,12 +154,16 @@ def _published_journal(home: Path) -> Path:
     return made(home / "private" / "journals" / name / "1" / "seed").parents[1]
 
 
+def _mode(name: str, mode: int) -> Callable[[Path], None]:
+    return lambda home: (home / name).chmod(mode)
+
+
 FAR_HEAD = Head(99, "a" * 64)
 RULES: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "home": (lambda home: home.chmod(0o755), "home", "mode 0755 lets others use it"),
-    "runs": (lambda home: (home / "runs").chmod(0o750), "runs", "mode 0750"),
-    "key": (lambda home: (home / "keys/ledger.key").chmod(0o640), "ledger.key", "mode 0640"),
-    "ledger's mode": (lambda home: (home / "ledger.db").chmod(0o644), "ledger.db", "mode 0644"),
+    "home": (_mode("", 0o755), "home", "mode 0755 lets others use it"),
+    "runs": (_mode("runs", 0o750), "runs", "mode 0750"),
+    "key": (_mode("keys/ledger.key", 0o640), "ledger.key", "mode 0640"),
+    "ledger's mode": (_mode("ledger.db", 0o644), "ledger.db", "mode 0644"),
     "release's mode": (
         lambda home: next((home / "released/till").iterdir()).chmod(0o644),
         "released/till/",
@@ -335,7 +338,8 @@ def test_old_runs_go_with_their_private_rows_and_nothing_else_does(home: Path, c
         assert old.exists() and "private_table.parquet" not in asked
         did = cli("state clean").replace("removed", "would remove")
         assert did == asked.replace("would be removed", "would remove")
-        assert "0 runs and 0 leftovers" in cli("state clean"), "again there is nothing to do"
+        # again there is nothing to do
+        assert "0 runs and 0 leftovers" in cli("state clean")
     assert not old.exists() and all(path.exists() for path in stay)
     assert [path.name for path in (home / "private/breast_cancer").iterdir()] == ["busy"]
     assert _valuable(home) == before and faults(cli)[0]["path"].endswith("breast_cancer/busy")
@@ -384,8 +388,10 @@ def test_leftovers_go_whatever_age_is_kept(home: Path, cli: Cli) -> None:
         RULES[name][0](home)
     assert len(faults(cli)) == 5
     removed = cleaned(cli, "--keep never")["removed"]
-    assert [path["bytes"] for path in removed] == [None] * 5, "sizes of private files stay private"
-    assert faults(cli) == [] and (home / "runs/r/plan.json").exists(), "the run may be resumed"
+    # sizes of private files stay private
+    assert [path["bytes"] for path in removed] == [None] * 5
+    # the run may be resumed
+    assert faults(cli) == [] and (home / "runs/r/plan.json").exists()
 
 
 def test_a_journal_with_slots_stays(home: Path, cli: Cli) -> None:
@@ -510,15 +516,15 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(
         ):
             assert phrase in told
         cli(f"{PROTECT} {tmp_path / 'b.jsonl'}")
-        assert (tmp_path / "b.jsonl").read_bytes() == (place.root / "a.jsonl").read_bytes(), (
-            "what was published is answered and costs nothing"
-        )
+        # what was published is answered and costs nothing
+        assert (tmp_path / "b.jsonl").read_bytes() == (place.root / "a.jsonl").read_bytes()
         new = f"{PROTECT} {tmp_path / 'c.jsonl'} --epsilon 2"
         closed = f"`dpicl budget till --cap EPSILON`; closed by the restore of a backup of {taken}"
         assert f"a higher cap by {closed}" in cli.refused(new)
         contract = place.root / "contracts" / "till.yaml"
         contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 5000"))
-        assert "left 0" in cli.refused(new), "a contract does not raise it"
+        # a contract does not raise it
+        assert "left 0" in cli.refused(new)
         assert (
             f"`dpicl budget till --cap 5000`, less what was released since the backup of {taken}, "
             "changes it"

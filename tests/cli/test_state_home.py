@@ -24,8 +24,9 @@ from tests.harness import (
     install,
     last_written,
     new_place,
+    ran,
     shop,
-    shop_rows,
+    well,
 )
 
 AT_HOME = Path(".local") / "state" / "dpicl"
@@ -62,13 +63,10 @@ class User:
 
     def dpicl(self, folder: str, line: str, **extra: str) -> subprocess.CompletedProcess[str]:
         """The real command line in a folder of his, under the usual mask of modes."""
-        return subprocess.run(
+        return ran(
             [DPICL, *line.split()],
             cwd=self.folder(folder),
             env=self.environment(COLUMNS="300", **extra),
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=300,
             umask=0o022,
         )
@@ -86,7 +84,7 @@ def user(tmp_path: Path) -> User:
     contract = shop(private=True)
     contract["privacy"] |= {"neighbours": "add-or-remove-one", "sampling_rate": 1}
     contract["privacy"]["budget"] = {"epsilon": 1}
-    install(place, contract, shop_rows(60))
+    install(place, contract)
     return User(tmp_path)
 
 
@@ -98,7 +96,8 @@ def test_another_working_directory_spends_from_the_same_account(user: User) -> N
     told = user.dpicl("there", "budget").stdout
     assert told.splitlines()[-1] == f"ledger: {user.home / 'ledger.db'}"
     here = user.folder("here")
-    assert (here / ".dpicl" / "runs").is_dir(), "runs stay with their folder"
+    # runs stay with their folder
+    assert (here / ".dpicl" / "runs").is_dir()
     check_modes(user, here)
 
 
@@ -129,8 +128,7 @@ def test_whichever_command_comes_first_the_state_home_is_for_its_owner(
 ) -> None:
     if there:
         user.home.mkdir(parents=True, mode=0o755)
-    done = user.dpicl("here", line)
-    assert done.returncode == 0, done.stderr
+    well(user.dpicl("here", line))
     if line != "list":  # which reads declarations only
         assert stat.S_IMODE(user.home.stat().st_mode) == 0o700
         check_modes(user)
@@ -139,12 +137,10 @@ def test_whichever_command_comes_first_the_state_home_is_for_its_owner(
 @pytest.mark.exhaustive
 def test_a_path_may_hold_any_letters(user: User) -> None:
     home = user.folder(ODD) / "home"
-    done = user.dpicl("here", "budget", DPICL_HOME=str(home))
-    assert done.returncode == 0, done.stderr
+    done = well(user.dpicl("here", "budget", DPICL_HOME=str(home)))
     assert done.stdout.splitlines()[-1] == f"ledger: {home / 'ledger.db'}"
-    assert {path.name for path in home.parent.iterdir()} == {"home"} and not home.parent.with_name(
-        ODD.partition("?")[0]
-    ).exists()
+    assert {path.name for path in home.parent.iterdir()} == {"home"}
+    assert not home.parent.with_name(ODD.partition("?")[0]).exists()
     assert {path.name for path in home.glob("ledger.db*")} == {"ledger.db"}
 
 
@@ -163,14 +159,7 @@ def test_what_is_called_clean_leaves_budgets(user: User) -> None:
         (clone / name).write_text("")
     assert user.dpicl("elsewhere", "budget").returncode == 0
     state = last_written(user.home)
-    subprocess.run(
-        ["make", "clean"],
-        cwd=clone,
-        env=user.environment(),
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    well(ran(["make", "clean"], cwd=clone, env=user.environment()))
     assert {path.name for path in clone.iterdir()} == {"Makefile", ".dpicl"}
     assert {path.name for path in (clone / ".dpicl").iterdir()} == {"ledger.db", "keys", "demo"}
     assert last_written(user.home) == state and (user.home / "keys" / "ledger.key").exists()
@@ -225,17 +214,10 @@ def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
         if not path.stat().st_mode & 0o001:
             pytest.skip("nobody else comes here")
     script = (
-        "import os, sys; os.setuid(65534)\nfrom pathlib import Path\n"
-        "from dpicl.home.settings import make_private\n"
-        "make_private(Path(sys.argv[1]), 'DPICL_HOME')"
+        "import os, sys; os.setuid(65534)\nfrom pathlib import Path\nfrom dpicl.home.settings "
+        "import make_private\nmake_private(Path(sys.argv[1]), 'DPICL_HOME')"
     )
-    done = subprocess.run(
-        [DPICL.with_name("python"), "-c", script, tmp_path / "theirs"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([DPICL.with_name("python"), "-c", script, tmp_path / "theirs"], cwd=REPOSITORY)
     assert "RunError" in done.stderr and "for you alone" in done.stderr, done.stderr
 
 
@@ -246,9 +228,8 @@ def test_the_guard_of_the_testers_own_state_sees_what_a_test_writes(tmp_path: Pa
     settings = Settings(own, None, tmp_path, tmp_path, tmp_path / "runs")
     settings.private("shop")
     assert last_written(own) != before
-    assert str(default_home()) != os.environ["TESTERS_STATE_HOME"] and "dpicl-tests-" in str(
-        default_home()
-    )
+    assert str(default_home()) != os.environ["TESTERS_STATE_HOME"]
+    assert "dpicl-tests-" in str(default_home())
 
 
 @pytest.fixture(scope="session")
@@ -264,13 +245,14 @@ def other_clock() -> str:
 def test_what_was_bought_stays_bought_and_what_was_spent_stays_spent(
     place: Place, cli: Cli, other_clock: str
 ) -> None:
-    table = install(place, shop(private=True), shop_rows(60))
+    table = install(place, shop(private=True))
 
     def protected(epsilon: str, days: str) -> tuple[str, bytes]:
         out = place.root / f"{epsilon}{days}.jsonl"
         wrong = {"LD_PRELOAD": other_clock, "FAKETIME": days, "DONT_FAKE_MONOTONIC": "1"}
-        done = place.dpicl(f"protect {table} --epsilon {epsilon} --shots 2 --out {out}", **wrong)
-        assert done.returncode == 0, done.stderr
+        done = well(
+            place.dpicl(f"protect {table} --epsilon {epsilon} --shots 2 --out {out}", **wrong)
+        )
         return done.stdout, out.read_bytes()
 
     told, content = protected("1", "+0d")

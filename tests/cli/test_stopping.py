@@ -18,18 +18,7 @@ import pytest
 from dpicl.ground.files import locked
 from dpicl.ground.shutdown import sweep
 from lab.benchmarks.stranger_parts.stops import hears, pids
-from tests.harness import (
-    Place,
-    end,
-    install,
-    install_texts,
-    letters,
-    new_place,
-    shop,
-    shop_rows,
-    until,
-)
-from tests.library.text_contracts import lines, records
+from tests.harness import Place, end, install, install_texts, letters, ran, shop, shop_rows, until
 
 REPEAT = "dpicl: interrupted; repeating the command is not charged again"
 STUBBORN = """
@@ -127,14 +116,7 @@ def test_no_command_can_hold_on(tmp_path: Path, sign: signal.Signals, again: boo
 
 def test_workers_are_not_reached_by_what_the_program_s_group_is_told(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time; time.sleep(1)")
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTS, str(tmp_path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        start_new_session=True,
-    )
+    done = ran([sys.executable, "-c", IMPORTS, tmp_path], start_new_session=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
@@ -156,7 +138,8 @@ def _stop_when(
     try:
         until(lambda: seen() or process.poll() is not None, 120, "the moment", every=0.0005)
         os.killpg(process.pid, signal.SIGSTOP)
-        assert process.poll() is None and seen(), "it was too fast to be stopped there"
+        # it was too fast to be stopped there
+        assert process.poll() is None and seen()
         os.killpg(process.pid, sign)
         os.killpg(process.pid, signal.SIGCONT)
         _, err = process.communicate(timeout=60)
@@ -198,14 +181,13 @@ def test_a_stopped_release_leaves_no_row_and_no_file(
 
 
 def test_a_certificate_of_another_release_is_refused_before_a_charge(place: Place) -> None:
-    name, out = install(place, shop("booth", private=True), shop_rows(60)), place.root / "rows.csv"
+    name, out = install(place, shop("booth", private=True)), place.root / "rows.csv"
     assert place.dpicl(f"synth {name} --epsilon 1 --out {out}").returncode == 0
     out.unlink()
     spent = place.dpicl(f"budget {name} --json").stdout
     other = place.dpicl(f"synth {name} --epsilon 2 --out {out}")
-    assert (
-        other.returncode == 2 and "the certificate of another release stands there" in other.stderr
-    )
+    assert other.returncode == 2
+    assert "the certificate of another release stands there" in other.stderr
     assert place.dpicl(f"budget {name} --json").stdout == spent and not out.exists()
 
 
@@ -218,14 +200,11 @@ def test_a_stop_leaves_the_rows_that_another_process_works_with(
     (rows / "table").write_text("private")
     stopped = (
         "from pathlib import Path; from dpicl.ground.shutdown import leave, passing; from "
-        "dpicl.ground.files import locked\n"
-        f"with locked(Path({str(lock)!r}), shared=True), passing(Path({str(rows)!r}), "
-        f"lock=Path({str(lock)!r})): leave('stopped')"
+        f"dpicl.ground.files import locked\nwith locked(Path({str(lock)!r}), shared=True), "
+        f"passing(Path({str(rows)!r}), lock=Path({str(lock)!r})): leave('stopped')"
     )
     with locked(lock, shared=True) if is_held else nullcontext():
-        done = subprocess.run(
-            [sys.executable, "-c", stopped], check=False, capture_output=True, text=True, timeout=60
-        )
+        done = ran([sys.executable, "-c", stopped])
     assert (done.returncode, done.stderr) == (130, "stopped\n")
     assert (rows / "table").exists() is is_held and list(rows.parent.iterdir()) == [rows] * is_held
 
@@ -240,7 +219,7 @@ def test_what_was_left_to_remove_is_swept_and_nothing_else(tmp_path: Path) -> No
 def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_command_completes_it(
     place: Place,
 ) -> None:
-    name = install(place, shop("stall", private=True), shop_rows(60))
+    name = install(place, shop("stall", private=True))
     out = place.root / "rows.csv"
     arguments = f"synth {name} --epsilon 1 --out {out}"
     assert place.dpicl(arguments).returncode == 0
@@ -254,7 +233,7 @@ def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_comman
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_query_is_asked_again_for_nothing(place: Place, sign: signal.Signals) -> None:
-    install_texts(place, letters("notes", private=True), lines(records(40)), lines(records(4)))
+    install_texts(place, letters("notes", private=True))
     arguments = (
         "ask",
         "who is there?",
@@ -275,23 +254,18 @@ def test_a_stopped_query_is_asked_again_for_nothing(place: Place, sign: signal.S
         f"{REPEAT}\n",
     )
     again = place.dpicl(*arguments)
-    assert (
-        again.returncode == 0
-        and "query 1 of 2" in again.stderr
-        and len(again.stdout.splitlines()) == 1
-    )
+    assert again.returncode == 0
+    assert "query 1 of 2" in again.stderr
+    assert len(again.stdout.splitlines()) == 1
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence(
-    tmp_path: Path, sign: signal.Signals
+    place: Place, sign: signal.Signals
 ) -> None:
-    place = new_place(tmp_path / "place")
-    install(place, shop("kiosk"), shop_rows(60))
-    process = place.start(
-        "run demo --datasets kiosk --model fake --run-id r --executor prefect",
-    )
+    install(place, shop("kiosk"))
+    process = place.start("run demo --datasets kiosk --model fake --run-id r --executor prefect")
     try:
         until(lambda: len(list(pids(place))) > 4, 120, "workers")
         os.killpg(process.pid, sign)
@@ -308,7 +282,5 @@ def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence
 
 
 def test_a_signal_after_a_commands_end_does_not_change_how_it_ended() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", LATE], check=False, capture_output=True, text=True, timeout=60
-    )
+    ended = ran([sys.executable, "-c", LATE])
     assert (ended.returncode, ended.stderr) == (0, "") and ended.stdout

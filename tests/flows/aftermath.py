@@ -22,14 +22,16 @@ from tests.harness import (
     REPOSITORY,
     World,
     edited,
-    end,
     free_port,
     install,
     install_texts,
     letters,
     new_place,
+    process_group,
+    ran,
     running_server,
     until,
+    well,
 )
 from tests.leaks import api, files, stored_rows
 from tests.ledger.postgres import running_postgres
@@ -37,18 +39,7 @@ from tests.library.text_contracts import lines, records
 from tests.recording import Wire, calls_are_listed, listed, recorded
 
 SPOILT = "canary-5b011ed0"
-GRID = (
-    "--datasets",
-    "canaries",
-    "--epsilons",
-    "1,8",
-    "--shots",
-    "2,4",
-    "--seeds",
-    "0",
-    "--model",
-    "fake",
-)
+GRID = "--datasets canaries --epsilons 1,8 --shots 2,4 --seeds 0 --model fake"
 
 
 @dataclass(frozen=True)
@@ -88,9 +79,7 @@ def everything_done(root: Path) -> Iterator[Aftermath]:
         scheduler = stack.enter_context(_cluster(world, extra))
         world = World(root, world.url, f"tcp://127.0.0.1:{scheduler.port}", secret)
         _install(world)
-        private = world.dpicl(
-            "run private", *GRID, "--run-id", "canaries-private", timeout=300, **extra
-        )
+        private = world.dpicl(f"run private {GRID} --run-id canaries-private", timeout=300, **extra)
         done = _all_flows(world, extra)
         until(lambda: b"categories" in api(world)["logs"], 30, "the last logs")
         said = {
@@ -143,79 +132,28 @@ def _cluster(world: World, extra: dict[str, str]) -> Iterator[Wire]:
     scheduler's recorded port.
     """
     port, dask = free_port(), str(Path(sys.executable).with_name("dask"))
-    here = ("--host", "127.0.0.1", "--no-dashboard")
-    with ExitStack() as stack:
-        stack.enter_context(
-            _kept(world, extra, "scheduler", dask, "scheduler", *here, "--port", str(port))
-        )
-        wire = stack.enter_context(recorded(port))
-        until(
-            lambda: b"Scheduler at" in (world.root / "scheduler.log").read_bytes(),
-            60,
-            "the scheduler",
-        )
-        preloads = ("--preload", "tasks.preload", "--preload", "tests.flows.planted")
-        workers = (
-            "--nworkers",
-            "2",
-            "--nthreads",
-            "1",
-            "--local-directory",
-            str(world.root / "dask"),
-        )
-        stack.enter_context(
-            _kept(
-                world,
-                extra,
-                "workers",
-                dask,
-                "worker",
-                f"tcp://127.0.0.1:{wire.port}",
-                *here,
-                *workers,
-                *preloads,
-            )
-        )
-        until(
-            lambda: (world.root / "scheduler.log").read_bytes().count(b"Register worker") >= 2,
-            60,
-            "the workers",
-        )
-        yield wire
-
-
-@contextmanager
-def _kept(world: World, extra: dict[str, str], name: str, *command: str) -> Iterator[None]:
-    """A process whose words are kept."""
     environment = {**os.environ, **world.environment, **extra}
-    with (world.root / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdout=log,
-            stderr=log,
-            text=True,
-            cwd=world.root,
-            start_new_session=True,
-        )
-        try:
-            yield
-        finally:
-            end(process)
+    log = world.root / "scheduler.log"
+    with ExitStack() as stack:
+
+        def start(log: Path, line: str) -> None:
+            command = [dask, *line.split(), *["--host", "127.0.0.1", "--no-dashboard"]]
+            stack.enter_context(process_group(command, log, environment, world.root))
+
+        start(log, f"scheduler --port {port}")
+        wire = stack.enter_context(recorded(port))
+        until(lambda: b"Scheduler at" in log.read_bytes(), 60, "the scheduler")
+        preloads = "--preload tasks.preload --preload tests.flows.planted"
+        workers = f"--nworkers 2 --nthreads 1 --local-directory {world.root}/dask {preloads}"
+        start(world.root / "workers.log", f"worker tcp://127.0.0.1:{wire.port} {workers}")
+        until(lambda: log.read_bytes().count(b"Register worker") >= 2, 60, "the workers")
+        yield wire
 
 
 def _all_flows(world: World, extra: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.flows.all_flows"]
     environment = {**os.environ, **world.environment, **extra}
-    return subprocess.run(
-        command,
-        env=environment,
-        capture_output=True,
-        text=True,
-        cwd=world.root,
-        timeout=500,
-        check=True,
-    )
+    return well(ran(command, env=environment, cwd=world.root, timeout=500))
 
 
 def _files(world: World) -> dict[str, bytes]:

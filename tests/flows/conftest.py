@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import SMALL, World, until, world
+from tests.cli.conftest import cli
+from tests.harness import SMALL, World, place, until, world
 
-__all__ = ["RETRIED", "retried", "world"]
+__all__ = ["RETRIED", "cli", "place", "retried", "world"]
 
 RETRIED = {**SMALL, "methods": ["ldp_tabicl"]}
 

@@ -1,10 +1,10 @@
 """Small run folders to report on, and a reader of what the report says."""
 
-import csv
 import json
 import math
 from html.parser import HTMLParser
-from itertools import zip_longest
+
+import pandas as pd
 
 from dpicl.methods.evaluation import results_frame_columns
 from dpicl.report import build_report
@@ -35,85 +35,37 @@ def manifest(**changes):
     return content | changes
 
 
+def line(system, epsilon="", accuracy="", **cells):
+    """A row of results: of GDP-TabICL on adult and the first seed, where nothing else is said."""
+    own = {"method": "gdp_tabicl", "dataset": "adult", "seed": 0}
+    return own | {"system": system, "epsilon": epsilon, "accuracy": accuracy} | cells
+
+
 def rows(dataset="adult"):
     """Three seeds of in-context answers, logistic regression and majority, on the paper's first
     data set.
     """
     for seed in range(3):
-        yield [
-            "gdp_tabicl",
-            "majority",
-            dataset,
-            seed,
-            "",
-            "",
-            "",
-            "",
-            100,
-            MAJORITY[seed],
-            0.5,
-            "",
-        ]
+        own = {"dataset": dataset, "seed": seed, "query_count": 100}
+        yield line("majority", "", MAJORITY[seed], balanced_accuracy=0.5, **own)
         for epsilon, values in ACCURACIES.items():
-            yield [
-                "gdp_tabicl",
-                "icl",
-                dataset,
-                seed,
-                epsilon,
-                1,
-                0.1,
-                epsilon / 2,
-                100,
-                values[seed],
-                values[seed] - 0.2,
-                "",
-            ]
+            asked = {"shots": 1, "sampling_rate": 0.1, "amplified_epsilon": epsilon / 2}
+            accuracy = values[seed]
+            yield line("icl", epsilon, accuracy, balanced_accuracy=accuracy - 0.2, **own, **asked)
+        own["query_count"] = 500
         for epsilon, values in LR.items():
-            yield [
-                "gdp_tabicl",
-                "lr",
-                dataset,
-                seed,
-                epsilon,
-                "",
-                "",
-                "",
-                500,
-                values[seed],
-                0.6,
-                0.65,
-            ]
+            yield line("lr", epsilon, values[seed], balanced_accuracy=0.6, auc=0.65, **own)
 
 
-def write_csv(path, header, content):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(content)
-
-
-def write_run(
-    folder,
-    *,
-    results=None,
-    timings=(),
-    demonstrations=None,
-    unit="gdp_tabicl__adult__seed0",
-    **changes,
-):
+def write_run(folder, *, results=None, timings=(), demonstrations=None, **changes):
     (folder / "manifest.json").write_text(json.dumps(manifest(**changes)), encoding="utf-8")
-    filled = [
-        [cell for _, cell in zip_longest(COLUMNS, row, fillvalue="")]
-        for row in (rows() if results is None else results)
-    ]
-    write_csv(folder / "results.csv", COLUMNS, filled)
-    write_csv(folder / "timings.csv", ["method", "dataset", "seed", "stage", "seconds"], timings)
+    results = pd.DataFrame(rows() if results is None else results, columns=COLUMNS, dtype=object)
+    timings = pd.DataFrame(timings, columns=["method", "dataset", "seed", "stage", "seconds"])
+    for name, table in (("results", results), ("timings", timings)):
+        table.to_csv(folder / f"{name}.csv", index=False)
     if demonstrations:
-        (folder / "units" / unit).mkdir(parents=True)
-        (folder / "units" / unit / "demonstrations.json").write_text(
-            json.dumps(demonstrations), encoding="utf-8"
-        )
+        (unit := folder / "units" / "gdp_tabicl__adult__seed0").mkdir(parents=True)
+        (unit / "demonstrations.json").write_text(json.dumps(demonstrations), encoding="utf-8")
     return folder
 
 

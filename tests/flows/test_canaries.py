@@ -88,7 +88,8 @@ def test_the_flows_ended_as_they_should(aftermath: Aftermath) -> None:
     assert "1 part failed, first few_shot_generation__fault_generate" in outcomes["texts"]
     assert "parts failed, first spoilt: spoilt.csv: column 'colour'" in outcomes["faults"]
     assert "1 part failed, first gdp_tabicl__fault_baselines" in outcomes["workers"]
-    assert (aftermath.world.root / "dask" / "died").exists(), "no worker died"
+    # no worker died
+    assert (aftermath.world.root / "dask" / "died").exists()
     assert (
         len(list(aftermath.world.run("canaries-workers").glob("units/*doomed*/results.json"))) == 1
     )
@@ -110,16 +111,16 @@ def test_every_stage_failed_and_told_no_more_than_where(aftermath: Aftermath) ->
 def test_no_canary_is_left_anywhere(aftermath: Aftermath) -> None:
     assert {"flow_runs", "artifacts", "logs", "events", "ledger"} <= aftermath.left.keys()
     pages = [name for name in aftermath.left if "/expectations/" in name and name.endswith(".html")]
-    assert {Path(name).stem for name in pages} == {"doomed", fault("baselines")}, (
-        "Data Docs stand with what is public of benchmarks alone"
-    )
+    # Data Docs stand with what is public of benchmarks alone
+    assert {Path(name).stem for name in pages} == {"doomed", fault("baselines")}
     assert not hits(aftermath.left, [*CANARIES, SPOILT])
 
 
 @pytest.mark.exhaustive
 def test_no_canary_went_over_the_wire(aftermath: Aftermath) -> None:
     assert sum(map(len, aftermath.wires.values())) > 1 << 20
-    assert hits(aftermath.wires, ["canaries-private"]), "the wires were not recorded"
+    # the wires were not recorded
+    assert hits(aftermath.wires, ["canaries-private"])
     assert not hits(aftermath.wires, [*CANARIES, SPOILT])
 
 
@@ -128,9 +129,8 @@ def test_no_secret_is_left_anywhere(aftermath: Aftermath) -> None:
     key = (aftermath.world.home / "keys" / "ledger.key").read_bytes()
     secrets = [key, aftermath.password, aftermath.world.secret]
     assert not hits(aftermath.left, secrets)
-    assert not hits(aftermath.wires, secrets[:2]), (
-        "only the server's own secret is told to the server"
-    )
+    # only the server's own secret is told to the server
+    assert not hits(aftermath.wires, secrets[:2])
 
 
 @pytest.mark.exhaustive
@@ -153,18 +153,16 @@ def test_what_was_let_out_on_purpose_is_found(aftermath: Aftermath) -> None:
 def test_nobody_is_called_but_this_machine(aftermath: Aftermath) -> None:
     hosts = [address[0] for address in aftermath.called if isinstance(address, tuple)]
     assert hosts.count("127.0.0.1") > 20
-    assert {host for host in hosts if host not in ("127.0.0.1", "::1")} == {OUTSIDE[0]}, (
-        "only the call on purpose"
-    )
+    # only the call on purpose
+    assert {host for host in hosts if host not in ("127.0.0.1", "::1")} == {OUTSIDE[0]}
 
 
 @pytest.mark.exhaustive
 def test_only_the_owner_may_read_what_failed_runs_keep(aftermath: Aftermath) -> None:
     private = aftermath.world.home / "private"
     kept = list(private.rglob("*"))
-    assert any("canaries-faults" in str(path) for path in kept) and not any(
-        "canaries-private" in str(path) for path in kept if VERDICTS not in path.parts
-    )
+    assert any("canaries-faults" in str(path) for path in kept)
+    assert not any("canaries-private" in str(path) for path in kept if VERDICTS not in path.parts)
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_file()} == {0o600}
     assert {stat.S_IMODE(path.stat().st_mode) for path in (private, *kept) if path.is_dir()} == {
         0o700

@@ -9,24 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import (
-    complaint,
-    install,
-    new_place,
-    shop,
-    shop_rows,
-)
+from tests.harness import Place, complaint, install, ran, shop, shop_rows
 
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
     """A file system of that size in the folder, where we may mount one."""
     folder.mkdir(parents=True, exist_ok=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)],
-        capture_output=True,
-        check=False,
-    )
+    mounted = ran(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)])
     if mounted.returncode:
         pytest.skip("only root may mount a small file system")
     try:
@@ -39,9 +29,10 @@ def grow(folder: Path, size: str) -> None:
     subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True)
 
 
-def test_a_full_disk_under_ledger_and_runs_charges_a_release_once(tmp_path: Path) -> None:
+def test_a_full_disk_under_ledger_and_runs_charges_a_release_once(
+    place: Place, tmp_path: Path
+) -> None:
     """It has no room for the whole ledger."""
-    place = new_place(tmp_path / "place")
     install(place, shop("till", private=True), shop_rows(400))
     command = f"protect till --epsilon 1 --shots 2 --out {tmp_path / 'demos.jsonl'}"
     with small_disk(place.home, "72k"):

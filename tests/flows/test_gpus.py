@@ -51,7 +51,8 @@ def test_scoring_goes_to_the_workers_that_own_a_gpu(
     assert sorted(devices.values()) == ["", "3", "5"]
     assert owned == {0: {GPU: 1}, 1: {GPU: 1}, 2: {}}
     assert {name for name, asked in seen.done if asked} == {0, 1}
-    assert not all(asked for _, asked in seen.done), "baselines wait for nobody"
+    # baselines wait for nobody
+    assert not all(asked for _, asked in seen.done)
 
 
 def test_devices_are_those_that_may_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:

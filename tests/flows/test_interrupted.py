@@ -15,17 +15,21 @@ import pytest
 
 from dpicl.runs.evaluate import PARTS
 from dpicl.runs.run_folder import SPENDING
-from tests.harness import World, content, differences, end, running_cluster, talk, until
+from tests.harness import (
+    SMALL,
+    World,
+    content,
+    differences,
+    end,
+    grid_of,
+    running_cluster,
+    talk,
+    until,
+)
 
 pytestmark = pytest.mark.exhaustive
-MANY = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0, 1, 2]}
-SLOW = {
-    "model": "tiny",
-    "epsilons": ["1"],
-    "shots": [1, 2, 4],
-    "seeds": [0],
-    "methods": ["ldp_tabicl"],
-}
+MANY = {**SMALL, "seeds": [0, 1, 2]}
+SLOW = grid_of("breast_cancer", "ldp_tabicl", model="tiny", shots=[1, 2, 4])
 """Six cells and more, each of them scored in a noticeable time."""
 
 
@@ -43,13 +47,7 @@ def outcome(run: Path) -> dict[str, bytes]:
     charged.
     """
     # a page of expectations names its run
-    apart = (
-        "plan.json",
-        "manifest.json",
-        "report.",
-        "timings",
-        "expectations/",
-    )
+    apart = ("plan.json", "manifest.json", "report.", "timings", "expectations/")
     return {
         name: data
         for name, data in content(run).items()
@@ -93,7 +91,8 @@ def killed(
     finally:
         end(process)
     assert process.returncode == -signal.SIGKILL
-    assert not (world.run(run_id) / "results.csv").exists(), "killed too late to be a test"
+    # killed too late to be a test
+    assert not (world.run(run_id) / "results.csv").exists()
     return outcome(world.run(run_id))
 
 

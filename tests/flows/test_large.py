@@ -18,6 +18,7 @@ from tests.harness import (
     Place,
     World,
     content,
+    grid_of,
     install,
     new_place,
     publish,
@@ -30,15 +31,7 @@ from tests.tasks.stages import in_process
 
 ROWS = WHOLE_ROWS + 70_000
 WAYS = {"ldp_tabicl": {"design": "subset", "estimator": "log-linear"}}
-GRID = {
-    "model": "fake",
-    "epsilons": ["1"],
-    "shots": [8],
-    "seeds": [0],
-    "datasets": ["big"],
-    "baselines": False,
-    "options": WAYS,
-}
+GRID = grid_of("big", shots=[8], baselines=False, options=WAYS)
 
 
 def install_big(place: Place) -> None:
@@ -114,4 +107,5 @@ def test_workers_killed_while_they_prepare_and_count_change_nothing(
     assert not list((world.home / "private" / "big").rglob("*.*"))
     names = [task["name"] for task in world.task_runs("killed")]
     parts = [name for name in names if name.startswith(("prepare", "count"))]
-    assert len(parts) > 15, "some were handed in again"
+    # some were handed in again
+    assert len(parts) > 15

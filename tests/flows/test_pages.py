@@ -9,7 +9,6 @@ import html
 import json
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,19 @@ from prefect import flow
 
 from flows.executor import Progress
 from tests.browser import CHROMIUM
-from tests.harness import World, rows
+from tests.harness import World, ran, rows
 from tests.ledger.postgres import required_programs
 
 pytestmark = pytest.mark.browser
-FLAGS = (
+FLAGS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
     "--virtual-time-budget=25000",
     "--dump-dom",
-)
-STAGES = (
+]
+STAGES = [
     "ingest",
     "validate",
     "split",
@@ -45,7 +44,7 @@ STAGES = (
     "evaluate",
     "collect",
     "report",
-)
+]
 RELEASED = "released-ldp-tabicl--breast-cancer--seed0"
 Page = Callable[..., str]
 
@@ -62,9 +61,8 @@ def page(world: World, tmp_path: Path) -> Page:
     HTML.
     """
     if CHROMIUM is None:
-        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1", (
-            "no Chromium, though DPICL_REQUIRE_BROWSER=1"
-        )
+        # no Chromium, though DPICL_REQUIRE_BROWSER=1
+        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1"
         pytest.skip("no Chromium here; install one to see the pages")
 
     def open_page(path: str, *words: str) -> str:
@@ -75,9 +73,7 @@ def page(world: World, tmp_path: Path) -> Page:
                 f"--user-data-dir={tmp_path / 'profile'}",
                 world.url + path,
             ]
-            shown = subprocess.run(
-                command, capture_output=True, text=True, timeout=120, check=False
-            ).stdout
+            shown = ran(command).stdout
             text = text_of(shown)
             if all(word in text for word in words):
                 return shown
@@ -117,65 +113,41 @@ def test_the_run_is_kept_in_postgresql(world: World, retried: Path) -> None:
     assert ("retried",) in kept
 
 
-@pytest.mark.exhaustive
-def test_the_flow_run_s_page_lists_every_stage(world: World, retried: Path, page: Page) -> None:
-    flow_run = world.flow_run("retried")["id"]
-    names = [
-        f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"
-    ]
-    # the page shows twenty, and more when it is scrolled
-    newest = [stage for stage in STAGES if stage not in ("ingest", "validate")]
-    assert page(
-        f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns",
-        "split breast_cancer",
-        *names,
-        *newest,
-        "Completed",
-    )
-    assert {"ingest breast_cancer", "validate breast_cancer"} <= {
-        task["name"] for task in world.task_runs("retried")
-    }
-
-
-@pytest.mark.exhaustive
-def test_the_flow_run_s_page_tells_of_both_retries(world: World, retried: Path, page: Page) -> None:
-    flow_run = world.flow_run("retried")["id"]
-    assert page(
-        f"/v2/runs/flow-run/{flow_run}",
+# the page shows twenty task runs, and more when it is scrolled
+NEWEST = [stage for stage in STAGES if stage not in ("ingest", "validate")]
+OF_A_UNIT = [
+    f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"
+]
+TABLES = [
+    f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-demo", "budget-demo")
+]
+TEXTS = [f"MARKDOWN {one}-demo" for one in ("overview", "figures", "report")]
+FLOW_RUN = {
+    "every stage": ("?tab=TaskRuns", "split breast_cancer", *OF_A_UNIT, *NEWEST, "Completed"),
+    "both retries": (
+        "",
         "validate: Not a directory (errno 20)",
         "Retry 1/2 will start",
         "Retry 2/2 will start",
-    )
+    ),
+    "results, plots and progress": ("?tab=Artifacts", *TABLES, *TEXTS, "PROGRESS"),
+}
 
 
 @pytest.mark.exhaustive
-def test_the_flow_run_s_page_lists_its_results_plots_and_progress(
-    world: World, retried: Path, page: Page
-) -> None:
-    flow_run = world.flow_run("retried")["id"]
-    tables = [
-        f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-demo", "budget-demo")
-    ]
-    assert page(
-        f"/v2/runs/flow-run/{flow_run}?tab=Artifacts",
-        *tables,
-        *(f"MARKDOWN {one}-demo" for one in ("overview", "figures", "report")),
-        "PROGRESS",
-    )
+@pytest.mark.parametrize("what", FLOW_RUN)
+def test_the_flow_run_s_page_tells_of(world: World, retried: Path, page: Page, what: str) -> None:
+    tab, *words = FLOW_RUN[what]
+    assert page(f"/v2/runs/flow-run/{world.flow_run('retried')['id']}{tab}", *words)
+    names = {task["name"] for task in world.task_runs("retried")}
+    assert {"ingest breast_cancer", "validate breast_cancer"} <= names
 
 
 @pytest.mark.exhaustive
 def test_the_task_run_s_page_counts_the_attempts(world: World, retried: Path, page: Page) -> None:
-    (validation,) = [
-        task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"
-    ]
-    assert page(
-        f"/runs/task-run/{validation['id']}",
-        "validate breast_cancer",
-        "Run Count 3",
-        "Retries 2",
-        "Completed",
-    )
+    validation = world.task_run("retried", "validate breast_cancer")
+    words = "validate breast_cancer", "Run Count 3", "Retries 2", "Completed"
+    assert page(f"/runs/task-run/{validation['id']}", *words)
 
 
 @pytest.mark.exhaustive

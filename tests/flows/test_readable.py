@@ -31,9 +31,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     if CHROMIUM is None:
-        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1", (
-            "no Chromium, though DPICL_REQUIRE_BROWSER=1"
-        )
+        # no Chromium, though DPICL_REQUIRE_BROWSER=1
+        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1"
         pytest.skip("no Chromium here; install one to see the pages")
     with open_tab(tmp_path_factory.mktemp("browser")) as tab:
         yield tab
@@ -54,7 +53,8 @@ def test_so_can_the_other_pages(tmp_path: Path, tab: Tab, kind: str) -> None:
 
 def _check(tab: Tab, page: Path) -> None:
     assert not faults(tab, page)
-    assert tab.fetched == [page.as_uri()], "it asks for nothing but itself"
+    # it asks for nothing but itself
+    assert tab.fetched == [page.as_uri()]
 
 
 PLANTED = {
@@ -113,11 +113,9 @@ def test_words_in_a_field_leave_what_has_them_all(pages: dict[str, Path], tab: T
     tab.run("document.querySelector('#answers input').focus()")
     tab.type("mst k = 2")
     after = tab.run(visible)
-    assert (
-        1 < len(after) < len(before)
-        and after[0].startswith("MST-TabICL")
-        and all("k = 2" in one for one in after[1:])
-    )
+    assert 1 < len(after) < len(before)
+    assert after[0].startswith("MST-TabICL")
+    assert all("k = 2" in one for one in after[1:])
     assert tab.run("document.querySelector('#answers output').textContent").startswith(
         f"{len(after) - 1} of "
     )
@@ -151,4 +149,5 @@ def test_a_hostile_name_runs_nothing(tab: Tab, tmp_path: Path) -> None:
         "Object.assign(document.body.appendChild(document.createElement('script')), {textContent: "
         "'document.title = 1'})"
     )
-    assert tab.run("document.title") != "1", "the page's policy allows its own script alone"
+    # the page's policy allows its own script alone
+    assert tab.run("document.title") != "1"

@@ -21,7 +21,18 @@ from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError, Mo
 from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
 from flows.maintenance import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, resubmit_later
-from tests.harness import SMALL, Place, World, install, new_place, shop, shop_rows, until
+from tests.harness import (
+    SMALL,
+    Place,
+    World,
+    grid_of,
+    install,
+    new_place,
+    shop,
+    shop_rows,
+    until,
+    well,
+)
 
 
 @pytest.fixture
@@ -63,13 +74,16 @@ def test_only_a_run_that_began_here_and_was_not_given_up_is_an_orphan(settings: 
     state = Crashed()
     state.timestamp = datetime.now(UTC) - timedelta(seconds=600)
     flow_run = FlowRun(id=uuid4(), flow_id=uuid4(), state=state)
-    assert not _is_orphan(flow_run, settings), "another installation's"
+    # another installation's
+    assert not _is_orphan(flow_run, settings)
     with held(flow_run.id, settings):
-        assert not _is_orphan(flow_run, settings), "somebody works on it"
+        # somebody works on it
+        assert not _is_orphan(flow_run, settings)
     assert _is_orphan(flow_run, settings)
     while _count(flow_run.id, settings) < TRIES:
         pass
-    assert not _is_orphan(flow_run, settings), "given up"
+    # given up
+    assert not _is_orphan(flow_run, settings)
 
 
 @pytest.mark.exhaustive
@@ -82,14 +96,7 @@ def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts
     contract = shop("purse", private=True)
     contract["privacy"]["budget"]["epsilon"] = 4
     install(world, contract, shop_rows(80))
-    grid = {
-        "datasets": ["purse"],
-        "methods": ["mst_tabicl"],
-        "epsilons": [1],
-        "shots": [2],
-        "seeds": [0, 1],
-        "model": "fake",
-    }
+    grid = grid_of("purse", "mst_tabicl", seeds=[0, 1])
     with world.entered():
         make_plan("private", {**grid, "seeds": [2, 3]}, "purse-second")
     world.sweep("purse-first", grid, pipeline="private")
@@ -139,10 +146,11 @@ def plundered(tmp_path: Path) -> Place:
     """An installation of its own, whose ledger somebody has edited: a release was made cheaper."""
     place = new_place(tmp_path / "place")
     table = install(place, shop("till", private=True), shop_rows(80))
-    told = place.dpicl(
-        f"protect {table} --method mst_tabicl --shots 2 --out {place.root / 'demos.jsonl'}",
+    well(
+        place.dpicl(
+            f"protect {table} --method mst_tabicl --shots 2 --out {place.root / 'demos.jsonl'}"
+        )
     )
-    assert told.returncode == 0, told.stderr
     with sqlite3.connect(place.home / "ledger.db") as ledger:
         edit = "UPDATE records SET content = replace(content, '1', '0') WHERE kind = 'reserved'"
         assert ledger.execute(edit).rowcount == 1
@@ -151,14 +159,7 @@ def plundered(tmp_path: Path) -> Place:
 
 def failure_of_a_plan(place: Place, **extra: str) -> LedgerError:
     """Why a run cannot begin."""
-    grid = {
-        "datasets": ["till"],
-        "methods": ["mst_tabicl"],
-        "epsilons": [1],
-        "shots": [2],
-        "seeds": [1],
-        "model": "fake",
-    }
+    grid = grid_of("till", "mst_tabicl", seeds=[1])
     with place.entered(**extra), pytest.raises(LedgerError) as refused:
         make_plan("private", grid, "run")
     return refused.value

@@ -20,7 +20,7 @@ from dpicl.report.figures import epsilon_places
 from dpicl.report.load import load_run
 from dpicl.report.words import mass
 
-from .report_folder import COLUMNS, Page, built, manifest, markdown_row, rows, write_csv, write_run
+from .report_folder import Page, built, line, manifest, markdown_row, rows, write_run
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
 
@@ -84,13 +84,12 @@ def test_mean_and_deviation_are_those_of_the_seeds(tmp_path):
 
 def test_only_what_is_above_the_majority_by_more_than_noise_stands_out(tmp_path):
     html, _ = built(write_run(tmp_path))
-    assert html.count('<td class="above">') == 2, (
-        "0.900 of 100 queries in two tables; 0.770 is not far enough from 0.750"
-    )
+    # 0.900 of 100 queries in two tables; 0.770 is not far enough from 0.750
+    assert html.count('<td class="above">') == 2
 
 
 def test_baselines_of_another_way_carry_its_name_and_are_measured_on_the_whole_test_part(tmp_path):
-    another = [["gdp_tabicl", "lr-pairs", *row[2:]] for row in rows() if row[1] == "lr"]
+    another = [row | {"system": "lr-pairs"} for row in rows() if row["system"] == "lr"]
     html, _ = built(write_run(tmp_path, results=[*rows(), *another]))
     assert Page(html).row("logistic regression, pairs")[1:] == [
         "0.663 ± 0.055",
@@ -99,13 +98,6 @@ def test_baselines_of_another_way_carry_its_name_and_are_measured_on_the_whole_t
         "–",
         "–",
     ]
-
-
-def test_an_undefined_metric_is_a_dash(tmp_path):
-    _, markdown = built(write_run(tmp_path))
-    auc = markdown[markdown.index("## AUC") :]
-    assert markdown_row(auc, "in-context, k = 1")[1:4] == ["–", "–", "–"]
-    assert markdown_row(auc, "logistic regression")[1:4] == ["0.650 ± 0.000", "0.650 ± 0.000", "–"]
 
 
 @pytest.mark.parametrize(
@@ -125,18 +117,10 @@ def test_what_the_paper_lacks_has_no_print_beside(tmp_path):
     assert "Slips" not in markdown
 
 
-def test_missing_seeds_are_told(tmp_path):
-    results = [row for row in rows() if not (row[1] == "icl" and row[3] == 2 and row[4] == 5.0)]
-    _, markdown = built(write_run(tmp_path, results=results))
-    assert (
-        markdown_row(markdown, "in-context, k = 1")[2]
-        == "0.760 ± 0.057, 2 of 3 seeds (paper .74 ± .04)"
-    )
-
-
 def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is_worth_it(tmp_path):
+    more = {("icl", 5.0): 0.2}
     better = [
-        row if row[1] != "icl" or row[4] != 5.0 else [*row[:9], row[9] + 0.2, *row[10:]]
+        row | {"accuracy": row["accuracy"] + more.get((row["system"], row["epsilon"]), 0)}
         for row in rows()
     ]
     for text in built(
@@ -152,7 +136,8 @@ def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is
             "GDP-TabICL on adult, better than always answering the majority label (0.750) by more "
             "than noise: in-context answers from ε = 5 on"
         )
-        assert first < plain.index("The differential privacy of one release"), "before all sections"
+        # before all sections
+        assert first < plain.index("The differential privacy of one release")
         assert (
             "; logistic regression on the rows, diffprivlib's noise from ε = 5 on (0.070 ± "
             in plain
@@ -164,13 +149,12 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
     """A model that is right in .450 without any data: of .417, which is above the majority's .300,
     the data add nothing.
     """
+    of_texts = {"method": "few_shot_generation", "dataset": "trec", "query_count": 600}
     results = [
-        ["few_shot_generation", "zero-shot", "trec", 0, "", 0, "", "", 600, 0.45, "", ""],
-        ["few_shot_generation", "majority", "trec", 0, "", "", "", "", 600, 0.3, "", ""],
-        *(
-            ["few_shot_generation", "icl", "trec", 0, epsilon, 4, "", "", 600, accuracy, "", ""]
-            for epsilon, accuracy in ((1.0, 0.35), (8.0, 0.417))
-        ),
+        line("zero-shot", "", 0.45, shots=0, **of_texts),
+        line("majority", "", 0.3, **of_texts),
+        line("icl", 1.0, 0.35, shots=4, **of_texts),
+        line("icl", 8.0, 0.417, shots=4, **of_texts),
     ]
     html, markdown = built(write_run(tmp_path, results=results))
     for text in (html.replace("\u00a0", " "), markdown):
@@ -185,10 +169,8 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
         "zero-shot 0.450",
         "in-context, k = 4",
     ]
-    assert (
-        "Below the line, using no private data does better" in html
-        and "or the model without demonstrations" in html
-    )
+    assert "Below the line, using no private data does better" in html
+    assert "or the model without demonstrations" in html
 
 
 @pytest.mark.parametrize(
@@ -198,15 +180,10 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
 def test_classifiers_are_measured_against_the_majority_of_their_rows_unless_the_model_alone_does_better(  # noqa: E501
     tmp_path, zero_shot, over
 ):
-    results = [
-        *(
-            [["mst_tabicl", "zero-shot", "adult", 0, "", 0, "", "", 100, zero_shot, "", ""]]
-            if zero_shot
-            else []
-        ),
-        ["mst_tabicl", "majority", "adult", 0, "", "", "", "", 100, 0.3, "", ""],
-        ["mst_tabicl", "lr", "adult", 0, 1.0, "", "", "", 500, 0.7, "", ""],
-    ]
+    of_table = {"method": "mst_tabicl", "query_count": 100}
+    results = [line("majority", "", 0.3, **of_table), line("lr", 1.0, 0.7, **of_table)]
+    if zero_shot:
+        results.append(line("zero-shot", "", zero_shot, shots=0, **of_table))
     _, markdown = built(write_run(tmp_path, results=results, majority={"adult": 0.31}))
     assert markdown_row(markdown, "MST-TabICL")[1:4] == [
         "adult",
@@ -216,25 +193,22 @@ def test_classifiers_are_measured_against_the_majority_of_their_rows_unless_the_
 
 
 def test_what_was_written_without_private_rows_is_no_epsilon_to_begin_with(tmp_path):
-    public = [[*row[:4], 0.0, *row[5:]] for row in rows() if row[1] == "icl" and row[4] == math.inf]
+    public = [row | {"epsilon": 0.0} for row in rows() if row["epsilon"] == math.inf]
     html, _ = built(write_run(tmp_path, results=[*rows(), *public]))
     assert "What the private data add" in html and "from ε = 0" not in html
 
 
 def test_what_falls_back_at_a_larger_epsilon_is_not_better_from_there_on(tmp_path):
-    gains = {
-        1.0: Gain(0.3, 0.1),
-        5.0: Gain(0.05, 0.1),
-        10.0: Gain(0.3, 0.1),
-        math.inf: Gain(0.0, 0.1),
-    }
-    assert better_from(pd.DataFrame({"epsilon": list(gains), "gain": list(gains.values())})) == 10
-    assert math.isnan(
-        better_from(pd.DataFrame({"epsilon": [1.0, 5.0], "gain": [Gain(0.3, 0.1), Gain(0.0, 0.1)]}))
-    ), "from none on"
-    assert math.isnan(
-        better_from(pd.DataFrame({"epsilon": [1.0], "gain": [Gain(0.3, math.nan)]}))
-    ), "no interval, no claim"
+    def begins(half, *gains):
+        epsilons = [1.0, 5.0, 10.0, math.inf][: len(gains)]
+        of_cells = [Gain(gain, half) for gain in gains]
+        return better_from(pd.DataFrame({"epsilon": epsilons, "gain": of_cells}))
+
+    assert begins(0.1, 0.3, 0.05, 0.3, 0.0) == 10
+    # from none on
+    assert math.isnan(begins(0.1, 0.3, 0.0))
+    # no interval, no claim
+    assert math.isnan(begins(math.nan, 0.3))
 
 
 GUARANTEES = [
@@ -270,39 +244,37 @@ def test_without_results_the_guarantees_stand_beside_table_v_and_its_errata(tmp_
     assert "1 cell differs from the paper's Table V" in html
     assert html.count('<td class="differs">') == 1
     assert "| V | calhousing, epsilon = 5 | 4.416 | 3.416 |" in markdown
-    assert "bank" not in markdown[markdown.index("### Slips") :], (
-        "an erratum of a data set that is not in the run"
-    )
-    assert "| III |" not in markdown, "an erratum of a table that is not quoted"
+    # an erratum of a data set that is not in the run
+    assert "bank" not in markdown[markdown.index("### Slips") :]
+    # an erratum of a table that is not quoted
+    assert "| III |" not in markdown
 
 
-def test_a_doubled_cost_stands_in_the_column_that_was_asked_for_and_not_beside_table_v(tmp_path):
-    doubled = GUARANTEES[0] | {
-        "epsilon": 2.0,
-        "nominal_epsilon": 1.0,
-        "amplified_epsilon": 0.5904,
-        "neighbours": "replace-one",
-    }
-    _, markdown = built(write_run(tmp_path, guarantees=[doubled]))
+@pytest.mark.parametrize(
+    ("costs", "lines"),
+    [
+        (
+            [{"epsilon": 2.0, "amplified_epsilon": 0.5904, "neighbours": "replace-one"}],
+            ["| ε = 1 | δ |", "| calhousing | 0.590 | 0 | replace-one | row |"],
+        ),
+        ([{"epsilon": 2.9, "amplified_epsilon": 1.0}], ["| calhousing | 1.000 | 0 |"]),
+        (
+            [
+                {"sampling_rate": "1/100", "amplified_epsilon": 0.017},
+                {"sampling_rate": "1/2", "amplified_epsilon": 0.62},
+            ],
+            ["| calhousing, rate 0.01 | 0.017 | 0 |", "| calhousing, rate 0.5 | 0.620 | 0 |"],
+        ),
+    ],
+    ids=["doubled", "charged in all", "by sampling rate"],
+)
+def test_another_cost_stands_in_the_column_that_was_asked_for_and_not_beside_table_v(
+    tmp_path, costs, lines
+):
+    guarantees = [GUARANTEES[0] | {"nominal_epsilon": 1.0} | cost for cost in costs]
+    html, markdown = built(write_run(tmp_path, guarantees=guarantees))
     table = markdown[markdown.index("## Guarantees") :]
-    assert "| method | data set | ε = 1 | δ |" in table
-    assert "| GDP-TabICL | calhousing | 0.590 | 0 | replace-one | row |" in table
-
-
-def test_epsilon_as_what_is_charged_in_all_does_not_stand_beside_table_v(tmp_path):
-    in_all = GUARANTEES[0] | {"epsilon": 2.9, "nominal_epsilon": 1.0, "amplified_epsilon": 1.0}
-    html, markdown = built(write_run(tmp_path, guarantees=[in_all]))
-    assert "| GDP-TabICL | calhousing | 1.000 | 0 |" in markdown and 'class="differs"' not in html
-
-
-def test_each_sampling_rate_has_its_own_guarantee_and_none_stands_beside_table_v(tmp_path):
-    by_rate = [
-        GUARANTEES[0] | {"sampling_rate": rate, "amplified_epsilon": value}
-        for rate, value in (("1/100", 0.017), ("1/2", 0.62))
-    ]
-    _, markdown = built(write_run(tmp_path, guarantees=by_rate))
-    assert "| GDP-TabICL | calhousing, rate 0.01 | 0.017 | 0 |" in markdown
-    assert "| GDP-TabICL | calhousing, rate 0.5 | 0.620 | 0 |" in markdown
+    assert all(line in table for line in lines) and 'class="differs"' not in html
 
 
 HOSTILE = "<script>alert(1)<script>|*[x](http://evil.example)$\\frac{$ & `"
@@ -320,7 +292,8 @@ def test_hostile_names_and_texts_stay_text(tmp_path):
     )
     html, markdown = built(run)
     page = Page(html)
-    assert [tag for tag, _ in page.tags].count("script") == 1, "that of the page itself"
+    # that of the page itself
+    assert [tag for tag, _ in page.tags].count("script") == 1
     assert "alert(1)" in html and "alert(2)" in html
     assert not any(
         "evil.example" in str(value)
@@ -336,7 +309,8 @@ def test_hostile_names_and_texts_stay_text(tmp_path):
     widths = {
         line.count("|") for line in outside_code if line.startswith(("| in-context", "| | ε"))
     }
-    assert len(widths) == 1, "a pipe in a name must not add a column"
+    # a pipe in a name must not add a column
+    assert len(widths) == 1
 
 
 def test_only_cells_with_a_finite_epsilon_are_shown_as_examples(tmp_path):
@@ -394,38 +368,25 @@ def test_without_an_energy_assumption_no_energy_is_stated(tmp_path):
 
 
 def test_varied_sampling_rates_are_drawn_by_rate_and_not_set_beside_the_paper(tmp_path):
-    def by_rate():
-        for seed in range(3):
-            for rate in (0.01, 0.5):
-                yield [
-                    "gdp_tabicl",
-                    "icl",
-                    "adult",
-                    seed,
-                    5.0,
-                    2,
-                    rate,
-                    5 + math.log(rate),
-                    100,
-                    0.5 + rate / 5,
-                    0.5,
-                    0.5,
-                ]
-
-    html, markdown = built(write_run(tmp_path, results=by_rate()))
+    by_rate = [
+        line("icl", 5.0, 0.5 + rate / 5, seed=seed, shots=2, query_count=100, **sampled)
+        for seed in range(3)
+        for rate in (0.01, 0.5)
+        for sampled in [{"sampling_rate": rate, "amplified_epsilon": 5 + math.log(rate)}]
+    ]
+    html, markdown = built(write_run(tmp_path, results=by_rate))
     assert "Accuracy against the sampling rate" in html and "Accuracy against epsilon" not in html
     assert markdown_row(markdown, "in-context, k = 2, rate 0.01")[1] == "0.502 ± 0.000, ε′ 0.395"
     assert markdown_row(markdown, "in-context, k = 2, rate 0.5")[1] == "0.600 ± 0.000, ε′ 4.307"
 
 
-def test_what_was_released_is_judged_side_by_side_where_there_is_more_than_one_thing(tmp_path):
-    def fitted(method):
-        return [
-            [method, "lr", "adult", seed, epsilon, "", "", "", 500, 0.6 + epsilon / 50, 0.6]
-            for seed in (0, 1)
-            for epsilon in (1.0, 5.0)
-        ]
+def fitted(method, dataset="adult", base=0.6):
+    """What logistic regression reaches on what a method has released."""
+    own = {"method": method, "dataset": dataset, "query_count": 500}
+    return [line("lr", epsilon, base + epsilon / 100, **own) for epsilon in (1.0, 5.0)]
 
+
+def test_what_was_released_is_judged_side_by_side_where_there_is_more_than_one_thing(tmp_path):
     heading = "Accuracy of logistic regression against epsilon, by what it was fitted on"
     alone, _ = built(write_run(tmp_path, results=[*rows(), *fitted("gdp_tabicl")]))
     assert heading not in alone and not (tmp_path / "fitted.svg").exists()
@@ -435,20 +396,12 @@ def test_what_was_released_is_judged_side_by_side_where_there_is_more_than_one_t
     picture = ElementTree.parse(tmp_path / "fitted.svg").getroot()
     assert "majority" in "".join(picture.itertext())
     assert picture.tag.endswith("}svg") and "--series-1" in ElementTree.tostring(picture, "unicode")
-    assert (
-        heading in beside
-        and "rows of MST-TabICL" in beside
-        and "the rows, diffprivlib's noise" in beside
-    )
+    assert heading in beside
+    assert "rows of MST-TabICL" in beside
+    assert "the rows, diffprivlib's noise" in beside
 
 
 def test_what_baselines_reach_is_averaged_over_data_sets(tmp_path):
-    def fitted(method, dataset, base):
-        return [
-            [method, "lr", dataset, 0, epsilon, "", "", "", 500, base + epsilon / 100, 0.6]
-            for epsilon in (1.0, 5.0)
-        ]
-
     results = [
         *fitted("gdp_tabicl", "adult", 0.5),
         *fitted("gdp_tabicl", "bank", 0.7),
@@ -490,32 +443,25 @@ def test_a_bare_manifest_is_enough(tmp_path):
         assert "The run did not state its budget." in text
 
 
-def test_a_folder_without_manifest_is_refused(tmp_path):
+def test_a_folder_without_a_whole_manifest_is_refused(tmp_path):
     with pytest.raises(RunError, match="manifest.json: cannot be read"):
         build_report(tmp_path)
-
-
-def test_a_manifest_without_its_flags_is_refused(tmp_path):
     content = manifest()
     del content["simulated"]
-    (tmp_path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
     with pytest.raises(DpiclError, match=r"manifest.json: simulated: missing"):
         build_report(tmp_path)
 
 
 def test_missing_columns_are_named(tmp_path):
-    folder = write_run(tmp_path)
-    write_csv(
-        folder / "results.csv",
-        [one for one in COLUMNS if one not in ("balanced_accuracy", "auc")],
-        [],
-    )
+    results = write_run(tmp_path) / "results.csv"
+    pd.read_csv(results).drop(columns=["auc", "balanced_accuracy"]).to_csv(results)
     with pytest.raises(RunError, match="results.csv: lacks 2 columns: balanced_accuracy, auc"):
-        build_report(folder)
+        build_report(tmp_path)
 
 
 def test_text_among_numbers_is_counted_and_not_repeated(tmp_path):
-    results = [[*row[:9], "SECRET", *row[10:]] if row[1] == "lr" else row for row in rows()]
+    results = [row | {"accuracy": "SECRET"} if row["system"] == "lr" else row for row in rows()]
     with pytest.raises(
         DataError, match=r"results.csv: column 'accuracy': holds text where a number belongs$"
     ) as caught:

@@ -13,29 +13,25 @@ from dpicl.runs.artefacts import PREDICTIONS, PROMPTS
 
 from .report_folder import Page, built, write_run
 
-CONTRACTS = {"adult": {"digest": "d", "benchmark": True}}
 CELL, OTHER = "icl,epsilon=1.0,shots=1,rate=1/10", "icl,epsilon=5.0,shots=1,rate=1/10"
 TRUTH, ANSWERS = ["Yes", "No", "Yes", "No", "Yes"], ["Yes", "No", "No", "Yes", "Yes"]
 SHOWN = [3, 4, 1, 2]
 """Wrong ones first; queries are counted from one."""
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """A run on a benchmark."""
+    return write_run(tmp_path, contracts={"adult": {"digest": "d", "benchmark": True}})
+
+
 def prompt(key, query):
     return f"RELEASED of {key}\nQUERY {query} Answer:"
 
 
-def write_unit(
-    folder,
-    *,
-    answers=None,
-    seed=0,
-    prompts=True,
-    labels=("No", "Yes"),
-    truth=TRUTH,
-    unit="gdp_tabicl__adult",
-):
+def write_unit(folder, *, answers=None, seed=0, prompts=True, labels=("No", "Yes"), truth=TRUTH):
     """What a run stores of a unit."""
-    unit = folder / "units" / f"{unit}__seed{seed}"
+    unit = folder / "units" / f"gdp_tabicl__adult__seed{seed}"
     unit.mkdir(parents=True)
     answers = answers or {CELL: ANSWERS}
     rows = [
@@ -64,8 +60,7 @@ def write_unit(
     )
 
 
-def test_a_number_leads_to_its_answers_wrong_ones_first(tmp_path):
-    folder = write_run(tmp_path, contracts=CONTRACTS)
+def test_a_number_leads_to_its_answers_wrong_ones_first(folder):
     write_unit(folder)
     html, markdown = built(folder)
     page = Page(html)
@@ -75,24 +70,22 @@ def test_a_number_leads_to_its_answers_wrong_ones_first(tmp_path):
         if tag == "a" and attributes["href"].startswith("#cell")
     ]
     ids = [attributes.get("id") for _, attributes in page.tags]
-    assert set(links) == {"cell-gdp_tabicl-adult-icl-1-1-0.1"} and ids.count(links[0]) == 1, (
-        "the other numbers have no answers to show"
-    )
+    # the other numbers have no answers to show
+    assert set(links) == {"cell-gdp_tabicl-adult-icl-1-1-0.1"}
+    assert ids.count(links[0]) == 1
     assert "in-context, ε = 1, k = 1, rate = 0.1 <small>seed 0: 3 of 5 right</small>" in html
     rows = [page.row(f"seed 0, query {number}") for number in SHOWN]
     assert rows[0] == ["seed 0, query 3", "Yes", "No | wrong", "−0.250", "−1.500"]
     assert [row[2] for row in rows] == ["No | wrong", "Yes | wrong", "Yes", "No"]
     first, section = html.partition('<section id="answers"')[::2]
-    assert (
-        section.count(f"RELEASED of {CELL}") == 1
-        and [section.count(f"QUERY {number - 1}") for number in SHOWN] == [1] * 4
-    )
-    assert (
-        first.count(f"RELEASED of {CELL}") == 1
-        and [first.count(f"QUERY {number}") for number in range(2)] == [1] * 2
-    ), "the first ones"
+    assert section.count(f"RELEASED of {CELL}") == 1
+    assert [section.count(f"QUERY {number - 1}") for number in SHOWN] == [1] * 4
+    # the first ones
+    assert first.count(f"RELEASED of {CELL}") == 1
+    assert [first.count(f"QUERY {number}") for number in range(2)] == [1] * 2
     assert "up to 4 queries each of 1 of 1 cells and seeds" in html and "## Answers" not in markdown
-    assert markdown.count("QUERY") == 2, "the first ones"
+    # the first ones
+    assert markdown.count("QUERY") == 2
 
 
 @pytest.mark.parametrize(
@@ -105,55 +98,40 @@ def test_a_number_leads_to_its_answers_wrong_ones_first(tmp_path):
         "content-free,epsilon=1.0,shots=1",
     ],
 )
-def test_a_cell_that_no_mechanism_protected_is_not_read(tmp_path, key):
-    folder = write_run(tmp_path, contracts=CONTRACTS)
+def test_a_cell_that_no_mechanism_protected_is_not_read(folder, key):
     write_unit(folder, answers={key: ANSWERS})
     html, _ = built(folder)
-    assert (
-        "QUERY" not in html
-        and "RELEASED" not in html
-        and load_cells(folder, load_run(folder)) == cells.Cells()
-    )
+    assert "QUERY" not in html
+    assert "RELEASED" not in html
+    assert load_cells(folder, load_run(folder)) == cells.Cells()
 
 
-@pytest.mark.parametrize(
-    "evaluation", [{}, {"adult": "charged"}, {"adult": "none"}, {"adult": "no label"}]
-)
-def test_queries_that_are_not_public_are_not_shown_even_where_they_were_stored(
+@pytest.mark.parametrize("evaluation", ["", "charged", "none", "no label", "public"])
+def test_of_a_private_table_public_queries_alone_are_shown_whatever_was_stored(
     tmp_path, evaluation
 ):
-    folder = write_run(tmp_path, contracts={"adult": {"digest": "d"}}, evaluation=evaluation)
+    stated = {"adult": evaluation} if evaluation else {}
+    folder = write_run(tmp_path, contracts={"adult": {"digest": "d"}}, evaluation=stated)
     write_unit(folder)
-    assert "QUERY" not in built(folder)[0]
+    assert ("QUERY" in built(folder)[0]) == (evaluation == "public")
 
 
-def test_public_queries_of_a_private_table_are_shown(tmp_path):
-    folder = write_run(
-        tmp_path, contracts={"adult": {"digest": "d"}}, evaluation={"adult": "public"}
-    )
-    write_unit(folder)
-    assert "QUERY" in built(folder)[0]
-
-
-def test_of_an_ensemble_whose_prompts_are_private_the_queries_alone_are_shown(tmp_path):
-    folder = write_run(tmp_path, contracts=CONTRACTS)
+def test_of_an_ensemble_whose_prompts_are_private_the_queries_alone_are_shown(folder):
     write_unit(folder, prompts=False)
     html, _ = built(folder)
     assert "RELEASED" not in html and "QUERY 2 Answer:" in html
     assert "Prompts of an ensemble hold private rows and are never shown" in html
 
 
-def test_answers_that_are_texts_are_neither_right_nor_wrong(tmp_path):
-    folder = write_run(tmp_path, contracts=CONTRACTS)
+def test_answers_that_are_texts_are_neither_right_nor_wrong(folder):
     write_unit(folder, labels=(), truth=["a cat", "a dog"], answers={CELL: ["one cat", "a dog"]})
     html, _ = built(folder)
     assert "seed 0: 2 answers" in html and "wrong</small>" not in html
     assert Page(html).row("seed 0, query 1") == ["seed 0, query 1", "a cat", "one cat"]
 
 
-def test_a_large_run_shows_first_seeds_and_says_how_many(tmp_path, monkeypatch):
+def test_a_large_run_shows_first_seeds_and_says_how_many(folder, monkeypatch):
     monkeypatch.setattr(cells, "MOST_CHARACTERS", 315)
-    folder = write_run(tmp_path, contracts=CONTRACTS)
     for seed in (10, 2, 0):
         write_unit(folder, seed=seed, answers={CELL: ANSWERS, OTHER: ANSWERS})
     found = load_cells(folder, load_run(folder))
@@ -162,14 +140,13 @@ def test_a_large_run_shows_first_seeds_and_says_how_many(tmp_path, monkeypatch):
         ("0", OTHER),
         ("2", CELL),
     ]
-    assert found.count == 6 and [len(one.answers) for one in found.shown] == [4, 4, 1], (
-        "the limit is shared by the cells of a seed"
-    )
+    # the limit is shared by the cells of a seed
+    assert found.count == 6
+    assert [len(one.answers) for one in found.shown] == [4, 4, 1]
     assert "each of 3 of 6 cells and seeds" in built(folder)[0]
 
 
-def test_a_run_that_stored_no_truth_has_no_such_section(tmp_path):
-    folder = write_run(tmp_path, contracts=CONTRACTS)
+def test_a_run_that_stored_no_truth_has_no_such_section(folder):
     write_unit(folder)
     unit = folder / "units" / "gdp_tabicl__adult__seed0"
     (unit / PREDICTIONS).unlink()
@@ -177,8 +154,7 @@ def test_a_run_that_stored_no_truth_has_no_such_section(tmp_path):
     assert 'id="answers"' not in built(folder)[0]
 
 
-def test_what_is_no_parquet_is_refused(tmp_path):
-    folder = write_run(tmp_path, contracts=CONTRACTS)
+def test_what_is_no_parquet_is_refused(folder):
     write_unit(folder)
     (folder / "units" / "gdp_tabicl__adult__seed0" / PROMPTS).write_bytes(b"none")
     with pytest.raises(

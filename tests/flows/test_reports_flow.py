@@ -15,7 +15,7 @@ from dpicl.runs import prepare as stages
 from dpicl.runs.client_reports import counted_of
 from tests.cli.holder import held
 from tests.cli.test_client import reports
-from tests.harness import World, run_here, shop, shop_rows
+from tests.harness import World, grid_of, run_here, shop, shop_rows
 
 CONTRACT = "clinic"
 
@@ -33,14 +33,7 @@ def collecting(world: World) -> tuple[dict[str, Any], list[str]]:
     folder = world.root / "sent"
     folder.mkdir()
     (folder / "day.jsonl").write_text("".join(f"{line}\n" for line in (*sent, *sent[:100], "{")))
-    keys = {
-        "datasets": [CONTRACT],
-        "methods": ["ldp_tabicl"],
-        "epsilons": [8],
-        "shots": [2],
-        "model": "fake",
-        "seeds": [0],
-    }
+    keys = grid_of(CONTRACT, "ldp_tabicl", epsilons=[8])
     return {**keys, "baselines": False, "reports": "sent"}, sent
 
 
@@ -71,7 +64,8 @@ def test_the_task_that_counts_is_tried_again_and_shows_kinds_and_no_client(
     assert counted_of(here, CONTRACT) == [counted]
     for file in ("released_reports.npz", "released_rows.npz", "results.json"):
         place = f"units/ldp_tabicl__{CONTRACT}__seed0/{file}"
-        assert (here / place).read_bytes() == (run / place).read_bytes(), "another executor"
+        # another executor
+        assert (here / place).read_bytes() == (run / place).read_bytes()
     tasks = {one["name"].split()[0]: one for one in world.task_runs("reported")}
     assert tasks["receive"]["run_count"] == 2 and tasks["receive"]["state_name"] == "Completed"
     assert not {"ingest", "charge", "randomise", "release"} & set(tasks)

@@ -14,7 +14,8 @@ import pytest
 
 from dpicl.home.settings import Settings
 from flows.maintenance import cleaned_daily
-from tests.harness import World, new_place, running_server, said, until
+from tests.cli.conftest import Cli
+from tests.harness import World, new_place, running_server, until
 
 pytestmark = pytest.mark.exhaustive
 LINES = 300
@@ -70,7 +71,7 @@ def aged(world: World, *runs: str) -> None:
 
 
 def test_our_old_flow_runs_go_with_logs_and_artifacts_and_the_file_shrinks(
-    served: World, capsys: pytest.CaptureFixture[str]
+    served: World, cli: Cli
 ) -> None:
     old = [
         flow_run(served, "sweep", {"pipeline": "demo", "run_id": f"r{number}"})
@@ -84,12 +85,12 @@ def test_our_old_flow_runs_go_with_logs_and_artifacts_and_the_file_shrinks(
     ]
     aged(served, *old, *others)
     with served.entered(DPICL_RUNS=str(served.root / "runs")):
-        shown = json.loads(said(capsys, "state", "clean", "--dry-run", "--json"))
+        shown = json.loads(cli("state clean --dry-run --json"))
         assert shown["flow_runs"] == 12 and left(served)[0] == {*old, new, running, *others}
-        assert "removed 12 flow runs of Prefect" in said(capsys, "state", "clean")
+        assert "removed 12 flow runs of Prefect" in cli("state clean")
         assert left(served)[0] == {new, running, *others} and left(served)[2] == 4
         until(
-            lambda: json.loads(said(capsys, "state", "clean", "--json"))["flow_runs"] == 0,
+            lambda: json.loads(cli("state clean --json"))["flow_runs"] == 0,
             10,
             "nothing to be left",
         )

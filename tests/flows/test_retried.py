@@ -17,9 +17,7 @@ def test_the_run_shows_two_retries_and_ends_well(world: World, retried: Path) ->
     counts = {task["name"]: task["run_count"] for task in world.task_runs("retried")}
     assert counts.pop("validate breast_cancer") == 3
     assert set(counts.values()) == {1}
-    (validation,) = [
-        task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"
-    ]
+    validation = world.task_run("retried", "validate breast_cancer")
     states = [
         state["name"] for state in world.ask(f"task_run_states/?task_run_id={validation['id']}")
     ]
@@ -43,7 +41,5 @@ def test_an_edit_of_a_task_s_retries_is_seen_in_a_run(world: World, tmp_path: Pa
         DASK_SCHEDULER_ADDRESS="",
     )
     assert finished.returncode and "validate: " in finished.stderr
-    (validation,) = [
-        task for task in world.task_runs("edited") if task["name"] == "validate breast_cancer"
-    ]
+    validation = world.task_run("edited", "validate breast_cancer")
     assert (validation["run_count"], validation["state_type"]) == (2, "FAILED")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.harness import world
+from tests.harness import place, world
 
-__all__ = ["world"]
+__all__ = ["place", "world"]

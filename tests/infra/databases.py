@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import make_url
 
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, ran, well
 from tests.ledger.postgres import Server, required_programs, running_postgres
 
 SCRIPT = REPOSITORY / "infra" / "kubernetes" / "create-databases.sh"
@@ -48,8 +47,5 @@ def made_databases() -> Iterator[Databases]:
                 for role, password in passwords.items()
             },
         }
-        done = subprocess.run(
-            ["sh", str(SCRIPT)], env=told, check=False, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
+        well(ran(["sh", SCRIPT], env=told))
         yield Databases(server, passwords)

@@ -4,18 +4,25 @@ sourced file.
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from infra.certificates import main
-from tests.guard import stop_with_parent
-from tests.harness import DPICL, REPOSITORY, Place, end, until
+from tests.harness import (
+    DPICL,
+    REPOSITORY,
+    Place,
+    _bare_environment,
+    process_group,
+    ran,
+    until,
+    well,
+)
 
 DASK = str(DPICL.with_name("dask"))
-WORKER = (
+WORKER = [
     "--nthreads",
     "1",
     "--memory-limit",
@@ -25,7 +32,7 @@ WORKER = (
     "127.0.0.1:0",
     "--preload",
     "tasks.preload",
-)
+]
 HEALTH_ONLY = {
     f"DASK_DISTRIBUTED__{part}__HTTP__ROUTES": "['distributed.http.health']"
     for part in ("SCHEDULER", "WORKER")
@@ -35,51 +42,23 @@ HEALTH_ONLY = {
 def certificates(folder: Path, *hosts: str) -> dict[str, str]:
     """Made by the command; what a shell has that has sourced the file."""
     assert main([str(folder), "--host", *hosts]) == 0
-    sourced = subprocess.run(
-        ["bash", "-c", f". '{folder}/tls.env' && env -0"],
-        env={},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    sourced = well(ran(["bash", "-c", f". '{folder}/tls.env' && env -0"], env={}))
     found = dict(line.split("=", 1) for line in sourced.stdout.split("\0") if line)
     return {name: value for name, value in found.items() if name.startswith(("DASK_", "PREFECT_"))}
 
 
-@contextmanager
 def started(
     place: Place, log: Path, command: Sequence[str], **extra: str
-) -> Iterator[subprocess.Popen[str]]:
+) -> AbstractContextManager[subprocess.Popen[str]]:
     """A process of the recipes, its words in a file; ended with all that it started."""
-    bare = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("DPICL_", "PREFECT_", "DASK_"))
-    }
     environment = {
-        **bare,
+        **_bare_environment(),
         **place.environment,
         **HEALTH_ONLY,
         "PYTHONPATH": str(REPOSITORY),
         **extra,
     }
-    with log.open("w") as said:
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdout=said,
-            stderr=said,
-            text=True,
-            cwd=place.root,
-            start_new_session=True,
-        )
-    guard = stop_with_parent(process.pid)
-    try:
-        yield process
-    finally:
-        guard.kill()
-        guard.wait()
-        end(process)
+    return process_group(command, log, environment, place.root)
 
 
 def wait_for(log: Path, words: str, process: subprocess.Popen[str], seconds: float = 120) -> None:

@@ -64,15 +64,15 @@ def test_every_port_of_the_cluster_refuses_whoever_has_no_certificate_or_a_forei
 ) -> None:
     doors = [door for process in cluster.processes for door in open_doors(family(process.pid))]
     speaking = {door: found for door in doors if (found := pages(door.port))}
-    assert {found["/info/main/workers.html"] for found in speaking.values()} == {404}, (
-        "the heartbeat alone is shown"
-    )
+    # the heartbeat alone is shown
+    assert {found["/info/main/workers.html"] for found in speaking.values()} == {404}
     told = {
         door.port: (refusal(door.port), refusal(door.port, foreign=True))
         for door in doors
         if door not in speaking
     }
-    assert len(told) == 3, "scheduler, worker and nanny"
+    # scheduler, worker and nanny
+    assert len(told) == 3
     assert {door.host for door in doors} == {"127.0.0.1"}, (doors, speaking)
     for without, foreign in told.values():
         assert "CERTIFICATE_REQUIRED" in without or "HANDSHAKE_FAILURE" in without, without
@@ -176,7 +176,8 @@ def test_the_folder_may_stand_elsewhere_on_the_hosts(
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "made" / "tls.env").read_text()
     paths = re.findall(r"=(/\S+)$", printed, re.MULTILINE)
-    assert len(paths) == 8 and all(
+    assert len(paths) == 8
+    assert all(
         path.startswith("/etc/dpicl/") and (tmp_path / "made" / Path(path).name).is_file()
         for path in paths
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.test_interrupted import outcome
-from tests.harness import DPICL, Place, differences, end, new_place, until
+from tests.harness import DPICL, Place, differences, end, new_place, ran, until, well
 from tests.infra.hosts import Host, linked
 from tests.infra.parts import DASK, WORKER, certificates, started, wait_for
 
@@ -136,10 +136,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
             sys.executable, "-c", ANSWERS, f"{url}/api/health", str(folder / "server.pem")
         )
         until(
-            lambda: (
-                server.poll() is not None
-                or subprocess.run(call, check=False, capture_output=True).returncode == 0
-            ),
+            lambda: server.poll() is not None or ran(call).returncode == 0,
             180,
             "the server",
             every=1,
@@ -157,8 +154,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What the same run gives on this machine alone."""
     place = new_place(tmp_path_factory.mktemp("alone") / "place")
-    finished = place.dpicl("run demo", *GRID, "--run-id", "alone", timeout=300)
-    assert finished.returncode == 0, finished.stderr
+    well(place.dpicl("run demo", *GRID, "--run-id", "alone", timeout=300))
     return outcome(place.run("alone"))
 
 
@@ -180,7 +176,8 @@ def test_a_worker_whose_link_is_cut_while_it_works_changes_no_result(
     try:
         spread.finish(watch)
         spread.hosts["two"].cut_off()
-        assert not (spread.place.run("cut") / "results.csv").exists(), "cut too late to be a test"
+        # cut too late to be a test
+        assert not (spread.place.run("cut") / "results.csv").exists()
     finally:
         spread.finish(running)
     assert f"Remove worker addr: tls://{lost}" in spread.scheduler_log.read_text()

@@ -18,6 +18,7 @@ import jsonschema
 import pytest
 import yaml
 
+from tests.harness import ran
 from tests.infra.recipes import COMPOSE, INFRA, KUBERNETES, SECRETS, dask_parts, documents
 
 OPERATOR = Path(__file__).with_name("dask_operator")
@@ -29,7 +30,7 @@ def said(program: str, *words: str | Path) -> tuple[int, str]:
     it the test fails.
     """
     command = [str(Path(sys.executable).with_name(program)), *map(str, words)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    done = ran(command)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -42,7 +43,8 @@ def test_the_compose_file_fits_the_specification_s_schema(tmp_path: Path) -> Non
     assert status == 0, words
     (tmp_path / "wrong.yaml").write_text(COMPOSE.read_text().replace("stop_signal:", "stop_sign:"))
     status, words = said(*check, tmp_path / "wrong.yaml")
-    assert status == 1 and "'stop_sign' was unexpected" in words, "a wrong word would be noticed"
+    # a wrong word would be noticed
+    assert status == 1 and "'stop_sign' was unexpected" in words
 
 
 def docker_compose() -> Sequence[str]:
@@ -51,13 +53,7 @@ def docker_compose() -> Sequence[str]:
     """
     for command in (["docker", "compose"], ["docker-compose"]):
         if shutil.which(command[0]):
-            version = subprocess.run(
-                [*command, "version", "--short"],
-                check=False,
-                capture_output=True,
-                text=True,
-                timeout=60,
-            )
+            version = ran([*command, "version", "--short"])
             if version.returncode == 0 and not version.stdout.startswith("1."):
                 return command
     pytest.skip(
@@ -83,15 +79,7 @@ def _config(folder: Path, **given: str) -> subprocess.CompletedProcess[str]:
         "--format",
         "json",
     ]
-    return subprocess.run(
-        command,
-        check=False,
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return ran(command, env=environment, cwd=folder)
 
 
 def test_compose_reads_the_file_and_refuses_it_without_any_one_secret(tmp_path: Path) -> None:
@@ -184,7 +172,8 @@ def test_resources_of_the_dask_operator_fit_its_definitions(file: str) -> None:
     assert [error.message for error in validator.iter_errors(item)] == []
     broken = deepcopy(item)
     broken["spec"]["worker"]["spec"]["containers"][0]["imagine"] = "x"
-    assert list(validator.iter_errors(broken)), "a wrong word would be noticed"
+    # a wrong word would be noticed
+    assert list(validator.iter_errors(broken))
 
 
 # scripts
@@ -195,15 +184,10 @@ def test_scripts_can_be_read_by_their_shells_and_shellcheck_finds_nothing(
     script: Path, tmp_path: Path
 ) -> None:
     shell = script.read_text().splitlines()[0].removeprefix("#!").strip()
-    assert (
-        subprocess.run(
-            [shell, "-n", str(script)], check=False, capture_output=True, text=True
-        ).stderr
-        == ""
-    )
+    assert ran([shell, "-n", script]).stderr == ""
     assert said("shellcheck", "--norc", script) == (0, "")
     (tmp_path / "wrong").write_text(script.read_text() + "\nrm -rf $never_set/*\n")
     status, words = said("shellcheck", "--norc", tmp_path / "wrong")
-    assert status == 1 and "never_set is referenced but not assigned" in words, (
-        "a wrong line would be noticed"
-    )
+    # a wrong line would be noticed
+    assert status == 1
+    assert "never_set is referenced but not assigned" in words

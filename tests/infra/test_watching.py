@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.harness import DPICL, Place, install, new_place, shop, shop_rows
+from tests.harness import DPICL, Place, install, ran, shop, shop_rows, well
 from tests.infra.databases import Databases, made_databases
 
 
@@ -27,8 +25,7 @@ def databases() -> Iterator[Databases]:
 def bought(place: Place, databases: Databases, shots: int) -> None:
     """A release more."""
     asked = f"--method gdp_tabicl --shots {shots} --out {place.root / f'{shots}.jsonl'}"
-    told = place.dpicl(f"protect till {asked}", DPICL_LEDGER=databases.url("ledger"))
-    assert told.returncode == 0, told.stderr
+    well(place.dpicl(f"protect till {asked}", DPICL_LEDGER=databases.url("ledger")))
 
 
 def watched(place: Place, databases: Databases) -> dict[str, str]:
@@ -41,21 +38,17 @@ def watched(place: Place, databases: Databases) -> dict[str, str]:
     )
     environment = {**os.environ, **place.environment, "DPICL_LEDGER": databases.url("metrics")}
     command = ["unshare", "-m", "sh", "-c", for_reading, str(place.home), str(DPICL)]
-    done = subprocess.run(
-        command, env=environment, check=False, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+    done = well(ran(command, env=environment))
     return dict(
         line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#")
     )
 
 
 @pytest.mark.exhaustive
-def test_reading_is_enough_for_metrics(databases: Databases, tmp_path: Path) -> None:
+def test_reading_is_enough_for_metrics(databases: Databases, place: Place) -> None:
     """Also while the anchor is behind, as it is between a commit and what follows; and an edit is
     seen.
     """
-    place = new_place(tmp_path / "place")
     install(place, shop("till", private=True), shop_rows(80))
     bought(place, databases, 2)
     anchor = place.home / "ledger.anchor.json"

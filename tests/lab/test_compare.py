@@ -86,8 +86,7 @@ def write_side(
             ModelSpec(name="fake", kind="fake"),
         ),
     )
-    rows = [["" if row[name] is None else row[name] for name in COLUMNS] for row in units]
-    return write_run(folder, results=rows, run_id=folder.name, **changes)
+    return write_run(folder, results=units, run_id=folder.name, **changes)
 
 
 def compared(tmp_path, first, second, own=None, other=None, **both):

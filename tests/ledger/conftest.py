@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dpicl.ledger import Ledger
 from lab.benchmarks.speed.fork_server import own_fork_server
 from tests.ledger.postgres import Server, running_postgres
-from tests.ledger.workload import Place
+from tests.ledger.workload import SHOP, Place
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -56,3 +57,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         server: Server = request.getfixturevalue("postgres")
         url = server.emptied()
     return Place(url, tmp_path)
+
+
+@pytest.fixture
+def ledger(place: Place) -> Iterator[Ledger]:
+    """An open ledger with one account, shop, that has bought nothing."""
+    with place.ledger() as opened:
+        opened.ensure_account(SHOP)
+        yield opened

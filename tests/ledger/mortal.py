@@ -6,7 +6,6 @@ or a file about to be opened, renamed or linked in the ledger's folder.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
 from dpicl.ledger import Account
+from tests.harness import exit_code, forked
 from tests.ledger.workload import ADD, Place, cost, release, sha256
 
 CROWDED = Account("shop", "row", ADD, epsilon_cap=1000.0)
@@ -69,28 +69,16 @@ def _open(place: Place, last: int) -> None:
 
 def die_making(place: Place, last: int) -> int:
     """Open a ledger where there is none, and be killed in a step of that; gives the exit code."""
-    process = _started(_open, place, last)
-    process.join(60)
-    assert process.exitcode is not None, "the ledger hangs"
-    return process.exitcode
+    return exit_code(forked(_open, place, last))
 
 
 def die_in_step(place: Place, name: str, last: int, marks: Path) -> tuple[int, list[str]]:
     """Work on one release up to a step; gives the exit code and what the process had been told."""
-    process = _started(_work, place, name, last, marks)
-    process.join(60)
-    assert process.exitcode is not None, "the ledger hangs"
-    return process.exitcode, marks.read_text().split()
+    return exit_code(forked(_work, place, name, last, marks)), marks.read_text().split()
 
 
 def spender(place: Place, name: str, marks: Path) -> BaseProcess:
     """A process that spends until it is killed, noting every release that it was told is
     reserved.
     """
-    return _started(_spend_until_killed, place, name, marks)
-
-
-def _started(target: Any, *arguments: Any) -> BaseProcess:
-    process = multiprocessing.get_context("forkserver").Process(target=target, args=arguments)
-    process.start()
-    return process
+    return forked(_spend_until_killed, place, name, marks)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from collections import Counter
 from fractions import Fraction
 
@@ -36,6 +34,7 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.randomised_response import response
 from dpicl.mechanisms.unary_encoding import unary
+from tests.harness import python
 from tests.ledger.workload import ADD, REPLACE
 
 EPSILONS = st.floats(0, 50) | st.just(math.inf)
@@ -206,15 +205,9 @@ def test_impossible_parameters_are_refused(make: object) -> None:
 def test_pure_accounting_loads_neither_a_database_nor_an_accountant_library() -> None:
     code = (
         "import sys; from dpicl.accounting import guarantee, events, accountant; from "
-        "dpicl.accounting.guarantee import Neighbours as N;"
-        "accountant.compose([accountant.price(events.pure(1.0), neighbours=N.REPLACE_ONE, "
-        "unit='row')], delta=0.0);"
-        "print([name for name in ('sqlalchemy', 'dp_accounting', 'prv_accountant') if "
-        "name in sys.modules])"
+        "dpicl.accounting.guarantee import Neighbours as "
+        "N;accountant.compose([accountant.price(events.pure(1.0), neighbours=N.REPLACE_ONE, "
+        "unit='row')], delta=0.0);print([name for name in ('sqlalchemy', 'dp_accounting', "
+        "'prv_accountant') if name in sys.modules])"
     )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
-    )
+    assert python(code) == "[]"

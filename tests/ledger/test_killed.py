@@ -62,17 +62,12 @@ def test_at_every_step_of_a_ledger_being_made() -> None:
     memory = Path("/dev/shm")
     for step in range(500):
         with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-            told = make_and_recover(Path(folder), step)
+            place = Place(f"sqlite:///{folder}/ledger.db", Path(folder))
+            _, told = die_in_step(place, "a", step, Path(folder) / "marks")
+            recover(place, "a", told)
         if told:
             break  # the rest is the test above
     assert step > 40
-
-
-def make_and_recover(folder: Path, step: int) -> list[str]:
-    place = Place(f"sqlite:///{folder / 'ledger.db'}", folder)
-    _, told = die_in_step(place, "a", step, folder / "marks")
-    recover(place, "a", told)
-    return told
 
 
 def test_in_a_crowd(place: Place, tmp_path: Path) -> None:

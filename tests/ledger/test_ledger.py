@@ -7,19 +7,27 @@ from __future__ import annotations
 import math
 import os
 import stat
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, reduce
 from pathlib import Path
 
 import pytest
 
-from dpicl.accounting.accountant import compose, price
+from dpicl.accounting.accountant import compose
 from dpicl.accounting.events import approximate, gaussian, poisson_sampled, pure, repeated
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Event, Guarantee
 from dpicl.ground.errors import BudgetError, LedgerError, ParameterError, PrivacyError
 from dpicl.ledger import Account, Ledger, Reservation
-from tests.ledger.workload import ADD, KEY, REPLACE, SHOP, Place, cost, release, sha256
+from tests.ledger.workload import ADD, KEY, REPLACE, SHOP, Place, cost, priced, release, sha256
+
+PUBLIC = Account("public", "row", ADD, benchmark=True)
+
+
+def shop(epsilon: float, delta: float) -> Account:
+    """The account with other caps."""
+    return replace(SHOP, epsilon_cap=epsilon, delta_cap=delta)
 
 
 def test_a_release_is_charged_once_however_often_it_is_asked_for(place: Place) -> None:
@@ -38,7 +46,7 @@ def test_a_release_is_charged_once_however_often_it_is_asked_for(place: Place) -
 def test_the_cap_is_reached_exactly_and_never_exceeded(place: Place) -> None:
     """Ten tenths are one, as the exact sum of these numbers rounds."""
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=1.0))
+        ledger.ensure_account(shop(1.0, 0.0))
         for number in range(10):
             ledger.reserve(release(f"{number}", cost(0.1)))
         assert ledger.spent("shop").epsilon == 1
@@ -52,20 +60,18 @@ def test_the_cap_is_reached_exactly_and_never_exceeded(place: Place) -> None:
         assert ledger.reserve(release("free", cost(0.0))).is_new
 
 
-def test_the_refusal_says_what_was_asked_spent_and_left(place: Place) -> None:
-    with place.ledger() as ledger:
-        ledger.ensure_account(SHOP)
-        ledger.reserve(release("a", cost(3.5)))
-        expected = (
-            r"requested epsilon=2 at delta=1e-05, spent 3.5 of cap 5, left 1.5; the total would "
-            r"be 5.5 \(pure sum\)"
-        )
-        with pytest.raises(BudgetError, match=expected):
-            ledger.reserve(release("b", cost(2.0)))
-        with pytest.raises(BudgetError, match="the total would be inf"):
-            ledger.reserve(release("c", cost(math.inf)))
-        assert ledger.spent("shop").epsilon == 3.5
-        ledger.verify()
+def test_the_refusal_says_what_was_asked_spent_and_left(ledger: Ledger) -> None:
+    ledger.reserve(release("a", cost(3.5)))
+    expected = (
+        r"requested epsilon=2 at delta=1e-05, spent 3.5 of cap 5, left 1.5; the total would "
+        r"be 5.5 \(pure sum\)"
+    )
+    with pytest.raises(BudgetError, match=expected):
+        ledger.reserve(release("b", cost(2.0)))
+    with pytest.raises(BudgetError, match="the total would be inf"):
+        ledger.reserve(release("c", cost(math.inf)))
+    assert ledger.spent("shop").epsilon == 3.5
+    ledger.verify()
 
 
 @pytest.mark.parametrize(
@@ -79,33 +85,29 @@ def test_the_refusal_says_what_was_asked_spent_and_left(place: Place) -> None:
         ),
     ],
 )
-def test_one_id_is_one_release(place: Place, other: object, named: str) -> None:
-    with place.ledger() as ledger:
-        ledger.ensure_account(SHOP)
-        ledger.reserve(release("a"))
-        with pytest.raises(
-            PrivacyError, match=f"charged already with another .*{named}.*; one id is one release"
-        ):
-            ledger.reserve(other)  # type: ignore[arg-type]
-        assert ledger.reserve(release("a", shots=2.0)).is_new is False
+def test_one_id_is_one_release(ledger: Ledger, other: object, named: str) -> None:
+    ledger.reserve(release("a"))
+    with pytest.raises(
+        PrivacyError, match=f"charged already with another .*{named}.*; one id is one release"
+    ):
+        ledger.reserve(other)  # type: ignore[arg-type]
+    assert ledger.reserve(release("a", shots=2.0)).is_new is False
 
 
-def test_the_first_artefact_wins(place: Place) -> None:
-    with place.ledger() as ledger:
-        ledger.ensure_account(SHOP)
-        name = release("a").release_id
-        assert ledger.published(name) is None
-        with pytest.raises(LedgerError, match="never reserved"):
-            ledger.publish(name, sha256("1"))
-        with pytest.raises(LedgerError, match="is not charged"):
-            ledger.begin_drawing(name)
-        ledger.reserve(release("a"))
-        assert ledger.published(name) is None
-        assert ledger.publish(name, sha256("1")) == sha256("1")
-        assert ledger.publish(name, sha256("2")) == sha256("1")
-        assert ledger.published(name) == sha256("1")
-        with pytest.raises(ParameterError, match="64 hexadecimal digits"):
-            ledger.publish(name, "short")
+def test_the_first_artefact_wins(ledger: Ledger) -> None:
+    name = release("a").release_id
+    assert ledger.published(name) is None
+    with pytest.raises(LedgerError, match="never reserved"):
+        ledger.publish(name, sha256("1"))
+    with pytest.raises(LedgerError, match="is not charged"):
+        ledger.begin_drawing(name)
+    ledger.reserve(release("a"))
+    assert ledger.published(name) is None
+    assert ledger.publish(name, sha256("1")) == sha256("1")
+    assert ledger.publish(name, sha256("2")) == sha256("1")
+    assert ledger.published(name) == sha256("1")
+    with pytest.raises(ParameterError, match="64 hexadecimal digits"):
+        ledger.publish(name, "short")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ def test_the_first_artefact_wins(place: Place) -> None:
 )
 def test_an_account_takes_one_unit_and_one_relation(place: Place, guarantee: Guarantee) -> None:
     with place.ledger() as ledger:
-        for account in (SHOP, Account("public", "row", ADD, benchmark=True)):
+        for account in (SHOP, PUBLIC):
             ledger.ensure_account(account)
             expected = (
                 f"account '{account.name}' protects add-or-remove-one of one row; got a guarantee "
@@ -128,7 +130,7 @@ def test_an_account_takes_one_unit_and_one_relation(place: Place, guarantee: Gua
 
 def test_a_guarantee_that_states_too_little_is_refused(place: Place) -> None:
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.ensure_account(PUBLIC)
         for guarantee in (
             Guarantee(0.5, 0.0, ADD, "row", pure(1.0)),
             Guarantee(4.0, 1e-5, ADD, "row", gaussian(sigma=1.0)),
@@ -140,7 +142,7 @@ def test_a_guarantee_that_states_too_little_is_refused(place: Place) -> None:
 
 def test_benchmark_accounts_have_no_cap(place: Place) -> None:
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.ensure_account(PUBLIC)
         for number, epsilon in enumerate((1e6, math.inf)):
             assert ledger.reserve(release(f"{number}", cost(epsilon), account="public")).is_new
         assert ledger.spent("public").epsilon == math.inf
@@ -152,67 +154,61 @@ def test_benchmark_accounts_have_no_cap(place: Place) -> None:
             ledger.set_cap("public", 1.0)
 
 
-def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place) -> None:
-    with place.ledger() as ledger:
-        ledger.ensure_account(SHOP)
-        ledger.ensure_account(SHOP)
-        ledger.reserve(release("a", cost(4.0)))
-        for other, named in [
-            (Account("shop", "person", ADD, 5.0, 1e-5), "unit=row, not person"),
-            (
-                Account("shop", "row", REPLACE, 5.0, 1e-5),
-                "neighbours=add-or-remove-one, not replace-one",
-            ),
-            (Account("shop", "row", ADD, None, 1e-5, True), "benchmark=False, not True"),
-        ]:
-            with pytest.raises(PrivacyError, match=f"account 'shop' is open with {named}"):
-                ledger.ensure_account(other)
-        assert ledger.ensure_account(Account("shop", "row", ADD, 6.0, 1e-5)) == SHOP, (
-            "a contract raises no cap"
-        )
-        ledger.set_cap("shop", 3.0, 1e-6)
-        # what was decided in the ledger stays, whatever a contract says
-        ledger.ensure_account(SHOP)
-        assert ledger.accounts() == [Account("shop", "row", ADD, 3.0, 1e-6)]
-        with pytest.raises(BudgetError, match="spent 4 of cap 3, left 0"):
-            ledger.reserve(release("b"))
-        ledger.set_cap("shop", 5.0)
+def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place, ledger: Ledger) -> None:
+    ledger.ensure_account(SHOP)
+    ledger.reserve(release("a", cost(4.0)))
+    for other, named in [
+        (Account("shop", "person", ADD, 5.0, 1e-5), "unit=row, not person"),
+        (
+            Account("shop", "row", REPLACE, 5.0, 1e-5),
+            "neighbours=add-or-remove-one, not replace-one",
+        ),
+        (Account("shop", "row", ADD, None, 1e-5, True), "benchmark=False, not True"),
+    ]:
+        with pytest.raises(PrivacyError, match=f"account 'shop' is open with {named}"):
+            ledger.ensure_account(other)
+    # a contract raises no cap
+    assert ledger.ensure_account(shop(6.0, 1e-5)) == SHOP
+    ledger.set_cap("shop", 3.0, 1e-6)
+    # what was decided in the ledger stays, whatever a contract says
+    ledger.ensure_account(SHOP)
+    assert ledger.accounts() == [shop(3.0, 1e-6)]
+    with pytest.raises(BudgetError, match="spent 4 of cap 3, left 0"):
         ledger.reserve(release("b"))
-        ledger.verify()
-        assert [
-            row.kind for row in place.execute("SELECT kind FROM records ORDER BY sequence")
-        ] == [
-            "opened",
-            "reserved",
-            "cap",
-            "cap",
-            "reserved",
-        ]
+    ledger.set_cap("shop", 5.0)
+    ledger.reserve(release("b"))
+    ledger.verify()
+    assert [row.kind for row in place.execute("SELECT kind FROM records ORDER BY sequence")] == [
+        "opened",
+        "reserved",
+        "cap",
+        "cap",
+        "reserved",
+    ]
 
 
 def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: Place) -> None:
     """The number over which a cap was decided is known to whoever decided; nothing of what may be
     spent depends on this.
     """
-    lower, raised = Account("shop", "row", ADD, 2.0, 1e-5), Account("shop", "row", ADD, 20.0, 1e-5)
+    lower, raised = shop(2.0, 1e-5), shop(20.0, 1e-5)
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("shop", "row", ADD, 4.0, 1e-5))
+        ledger.ensure_account(shop(4.0, 1e-5))
         ledger.ensure_account(SHOP)  # nothing was bought: follows the contract
         ledger.reserve(release("a", cost(1.0)))
         ledger.set_cap("shop", 20.0, 1e-5)
         assert ledger.with_other_caps(SHOP) is None and ledger.with_other_caps(raised) is None
-        higher = Account("shop", "row", ADD, 30.0, 1e-5)
+        higher = shop(30.0, 1e-5)
         assert ledger.ensure_account(higher) == raised == ledger.with_other_caps(higher)
-        assert (
-            ledger.with_other_caps(lower) == raised
-            and ledger.ensure_account(lower) == lower
-            and ledger.with_other_caps(lower) is None
-        )
-        assert ledger.with_other_caps(raised) == lower and ledger.ensure_account(SHOP) == lower, (
-            "what a contract said before raises nothing again"
-        )
+        assert ledger.with_other_caps(lower) == raised
+        assert ledger.ensure_account(lower) == lower
+        assert ledger.with_other_caps(lower) is None
+        # what a contract said before raises nothing again
+        assert ledger.with_other_caps(raised) == lower
+        assert ledger.ensure_account(SHOP) == lower
         ledger.set_cap("shop", 20.0, 1e-5)
-        assert ledger.ensure_account(lower) == raised, "decided over a contract that said this"
+        # decided over a contract that said this
+        assert ledger.ensure_account(lower) == raised
         ledger.verify()
 
 
@@ -220,7 +216,7 @@ def test_a_benchmark_with_another_delta_is_told_what_works(place: Place) -> None
     """It has no cap to change, so the command that changes one would be a dead end."""
     asked = Account("public", "row", ADD, None, 1e-5, benchmark=True)
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.ensure_account(PUBLIC)
         ledger.reserve(release("a", cost(math.inf), account="public"))
         with pytest.raises(
             PrivacyError,
@@ -229,27 +225,25 @@ def test_a_benchmark_with_another_delta_is_told_what_works(place: Place) -> None
         ) as told:
             ledger.ensure_account(asked)
         assert "--cap" not in str(told.value)
-        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.ensure_account(PUBLIC)
         ledger.ensure_account(Account("public_again", "row", ADD, None, 1e-5, benchmark=True))
         with pytest.raises(PrivacyError, match="benchmark=True, not False"):
             ledger.ensure_account(Account("public", "row", ADD, 5.0))
 
 
-def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(place: Place) -> None:
+def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(ledger: Ledger) -> None:
     """A dry run opens it; what it may spend is not decided by that."""
-    with place.ledger() as ledger:
-        ledger.ensure_account(SHOP)
-        ledger.ensure_account(Account("shop", "row", ADD, 2.0, 0.0))
-        assert ledger.accounts() == [Account("shop", "row", ADD, 2.0, 0.0)]
-        ledger.ensure_account(Account("shop", "person", REPLACE, 2.0, 0.0))
-        assert ledger.accounts() == [Account("shop", "person", REPLACE, 2.0, 0.0)], (
-            "so do unit and relation"
-        )
-        ledger.reserve(release("a", cost(1.0, REPLACE, "person")))
-        asked = Account("shop", "person", REPLACE, 5.0, 1e-5)
-        assert ledger.ensure_account(asked).epsilon_cap == 2
-        assert ledger.with_other_caps(asked) is None, "the contract has said so before"
-        ledger.verify()
+    ledger.ensure_account(shop(2.0, 0.0))
+    assert ledger.accounts() == [shop(2.0, 0.0)]
+    ledger.ensure_account(Account("shop", "person", REPLACE, 2.0, 0.0))
+    # so do unit and relation
+    assert ledger.accounts() == [Account("shop", "person", REPLACE, 2.0, 0.0)]
+    ledger.reserve(release("a", cost(1.0, REPLACE, "person")))
+    asked = Account("shop", "person", REPLACE, 5.0, 1e-5)
+    assert ledger.ensure_account(asked).epsilon_cap == 2
+    # the contract has said so before
+    assert ledger.with_other_caps(asked) is None
+    ledger.verify()
 
 
 def test_an_unknown_account_is_named(place: Place) -> None:
@@ -270,7 +264,7 @@ def test_an_unknown_account_is_named(place: Place) -> None:
 def test_caps_are_decided_by_the_first_charge_and_lowered_by_no_contract_that_states_none(
     place: Place,
 ) -> None:
-    price, other = Account("shop", "row", ADD, 1.0), Account("shop", "row", ADD, 8.0)
+    price, other = shop(1.0, 0.0), shop(8.0, 0.0)
     with place.ledger() as ledger:
         for planned in (price, other):
             ledger.ensure_account(planned, states_cap=False)
@@ -288,27 +282,24 @@ def test_caps_are_decided_by_the_first_charge_and_lowered_by_no_contract_that_st
         ledger.verify()
 
 
-def test_a_dry_run_charges_nothing_and_foretells_the_charge(place: Place) -> None:
-    with place.ledger() as ledger:
-        ledger.ensure_account(SHOP)
-        ledger.reserve(release("a"))
-        quote = ledger.dry_run("shop", [cost(1.0), cost(2.0)])
-        assert (
-            quote.cost.epsilon,
-            quote.before.epsilon,
-            quote.after.epsilon,
-            quote.left,
-            quote.allowed,
-        ) == (3, 1, 4, 1, True)
-        assert ledger.dry_run("shop", [cost(4.0)]).allowed  # all that is left
-        beyond = ledger.dry_run("shop", [cost(4.5)])
-        assert (beyond.left, beyond.allowed) == (-0.5, False)
-        assert ledger.dry_run("shop", []).left == 4
-        ledger.set_cap("shop", 0.5)
-        assert (
-            ledger.dry_run("shop", []).allowed and not ledger.dry_run("shop", [cost(0.1)]).allowed
-        )
-        assert ledger.spent("shop").epsilon == 1 and len(ledger.entries("shop")) == 1
+def test_a_dry_run_charges_nothing_and_foretells_the_charge(ledger: Ledger) -> None:
+    ledger.reserve(release("a"))
+    quote = ledger.dry_run("shop", [cost(1.0), cost(2.0)])
+    assert (
+        quote.cost.epsilon,
+        quote.before.epsilon,
+        quote.after.epsilon,
+        quote.left,
+        quote.allowed,
+    ) == (3, 1, 4, 1, True)
+    assert ledger.dry_run("shop", [cost(4.0)]).allowed  # all that is left
+    beyond = ledger.dry_run("shop", [cost(4.5)])
+    assert (beyond.left, beyond.allowed) == (-0.5, False)
+    assert ledger.dry_run("shop", []).left == 4
+    ledger.set_cap("shop", 0.5)
+    assert ledger.dry_run("shop", []).allowed
+    assert not ledger.dry_run("shop", [cost(0.1)]).allowed
+    assert ledger.spent("shop").epsilon == 1 and len(ledger.entries("shop")) == 1
 
 
 @cache
@@ -318,28 +309,23 @@ def of_three_kinds() -> dict[str, Guarantee]:
         gaussian(sigma=2.0),
         repeated(poisson_sampled(Fraction(1, 100), gaussian(sigma=1.0)), 50),
     )
-    first, second = (price(event, neighbours=ADD, unit="row", delta=1e-6) for event in events)
+    first, second = (priced(event, delta=1e-6) for event in events)
     return {"a": first, "b": second, "c": cost(0.5)}
 
 
-def test_gaussian_and_subsampled_entries_compose_as_the_accountant_says(place: Place) -> None:
-    with place.ledger() as ledger:
-        ledger.ensure_account(SHOP)
-        for name, guarantee in of_three_kinds().items():
-            foretold = ledger.dry_run("shop", [guarantee]).after
-            ledger.reserve(release(name, guarantee))
-            assert ledger.spent("shop") == foretold
-        total = ledger.spent("shop")
-        parts = list(of_three_kinds().values())
-        assert total == reduce(Spent.plus, parts, Spent.nothing()).cost(1e-5)
-        assert total.epsilon >= compose(parts, delta=1e-5).epsilon, (
-            "what is chosen on the way costs no less"
-        )
-        assert total.epsilon < 5
-        with pytest.raises(BudgetError, match=r"at delta=1e-05"):
-            ledger.reserve(
-                release("d", price(gaussian(sigma=0.7), neighbours=ADD, unit="row", delta=1e-5))
-            )
+def test_gaussian_and_subsampled_entries_compose_as_the_accountant_says(ledger: Ledger) -> None:
+    for name, guarantee in of_three_kinds().items():
+        foretold = ledger.dry_run("shop", [guarantee]).after
+        ledger.reserve(release(name, guarantee))
+        assert ledger.spent("shop") == foretold
+    total = ledger.spent("shop")
+    parts = list(of_three_kinds().values())
+    assert total == reduce(Spent.plus, parts, Spent.nothing()).cost(1e-5)
+    # what is chosen on the way costs no less
+    assert total.epsilon >= compose(parts, delta=1e-5).epsilon
+    assert total.epsilon < 5
+    with pytest.raises(BudgetError, match=r"at delta=1e-05"):
+        ledger.reserve(release("d", priced(gaussian(sigma=0.7))))
 
 
 def test_entries_of_a_benchmark_compose_as_if_they_had_been_fixed_beforehand(place: Place) -> None:
@@ -352,15 +338,14 @@ def test_entries_of_a_benchmark_compose_as_if_they_had_been_fixed_beforehand(pla
         total = ledger.spent("public")
         parts = list(of_three_kinds().values())
         assert total == compose(parts, delta=1e-5)
-        assert total.method.startswith("PLD") and total.epsilon < sum(
-            part.epsilon for part in parts
-        )
+        assert total.method.startswith("PLD")
+        assert total.epsilon < sum(part.epsilon for part in parts)
 
 
 def test_approximate_entries_need_a_delta_to_spend(place: Place) -> None:
-    guarantee = price(approximate(0.5, 1e-6), neighbours=ADD, unit="row", delta=1e-6)
+    guarantee = priced(approximate(0.5, 1e-6), delta=1e-6)
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=5.0))
+        ledger.ensure_account(shop(5.0, 0.0))
         with pytest.raises(BudgetError, match="the total would be inf"):
             ledger.reserve(release("a", guarantee))
         ledger.set_cap("shop", 5.0, 1.5e-6)
@@ -378,46 +363,37 @@ def test_a_cap_of_nothing_admits_nothing_that_costs(place: Place, event: Event) 
     """A delta alone lets one row in 100,000 through, and a restored ledger says that nothing may be
     spent.
     """
-    guarantee = price(event, neighbours=ADD, unit="row", delta=1e-5)
+    guarantee = priced(event)
     with place.ledger() as ledger:
-        ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=0.0, delta_cap=1e-5))
-        assert (
-            not ledger.dry_run("shop", [guarantee]).allowed and ledger.dry_run("shop", []).allowed
-        )
+        ledger.ensure_account(shop(0.0, 1e-5))
+        assert not ledger.dry_run("shop", [guarantee]).allowed
+        assert ledger.dry_run("shop", []).allowed
         with pytest.raises(BudgetError):
             ledger.reserve(release("a", guarantee))
         ledger.set_cap("shop", 1.0, 1e-5)
-        assert (
-            ledger.dry_run("shop", [guarantee]).allowed
-            and ledger.reserve(release("a", guarantee)).is_new
-        )
+        assert ledger.dry_run("shop", [guarantee]).allowed
+        assert ledger.reserve(release("a", guarantee)).is_new
         ledger.ensure_account(Account("other", "row", ADD, epsilon_cap=0.0))
-        free = price(pure(0.0), neighbours=ADD, unit="row")
-        assert (
-            ledger.dry_run("other", [free]).allowed
-            and ledger.reserve(release("b", free, account="other")).is_new
-        )
+        free = priced(pure(0.0))
+        assert ledger.dry_run("other", [free]).allowed
+        assert ledger.reserve(release("b", free, account="other")).is_new
 
 
-def test_entries_and_odometer_say_what_each_bought(place: Place) -> None:
-    with place.ledger() as ledger:
-        ledger.ensure_account(SHOP)
-        for name, epsilon in (("a", 0.5), ("b", 1.0), ("c", 0.25)):
-            ledger.reserve(release(name, cost(epsilon), epsilon=epsilon))
-        ledger.publish(release("b").release_id, sha256("b"))
-        entries = ledger.entries("shop")
-        assert [entry.release for entry in entries] == [
-            release(name, cost(e), epsilon=e) for name, e in (("a", 0.5), ("b", 1.0), ("c", 0.25))
-        ]
-        assert [entry.state for entry in entries] == ["reserved", "published", "reserved"]
-        assert (
-            entries[1].published_utc is not None
-            and entries[1].published_utc >= entries[1].reserved_utc
-        )
-        readings = ledger.odometer("shop")
-        assert [reading.entry for reading in readings] == entries
-        assert [reading.total.epsilon for reading in readings] == [0.5, 1.5, 1.75]
-        assert readings[-1].total == ledger.spent("shop")
+def test_entries_and_odometer_say_what_each_bought(ledger: Ledger) -> None:
+    for name, epsilon in (("a", 0.5), ("b", 1.0), ("c", 0.25)):
+        ledger.reserve(release(name, cost(epsilon), epsilon=epsilon))
+    ledger.publish(release("b").release_id, sha256("b"))
+    entries = ledger.entries("shop")
+    assert [entry.release for entry in entries] == [
+        release(name, cost(e), epsilon=e) for name, e in (("a", 0.5), ("b", 1.0), ("c", 0.25))
+    ]
+    assert [entry.state for entry in entries] == ["reserved", "published", "reserved"]
+    assert entries[1].published_utc is not None
+    assert entries[1].published_utc >= entries[1].reserved_utc
+    readings = ledger.odometer("shop")
+    assert [reading.entry for reading in readings] == entries
+    assert [reading.total.epsilon for reading in readings] == [0.5, 1.5, 1.75]
+    assert readings[-1].total == ledger.spent("shop")
 
 
 def test_the_embedded_ledger_is_the_owners_file_and_syncs_fully(tmp_path: Path) -> None:
@@ -475,19 +451,17 @@ def test_caps_that_cap_nothing_are_refused(caps: dict[str, object]) -> None:
 
 
 @pytest.mark.quick("postgresql")
-def test_a_ledger_is_not_used_on_both_sides_of_a_fork(place: Place) -> None:
-    with place.ledger() as ledger:
-        ledger.ensure_account(SHOP)
-        child = os.fork()
-        if child == 0:
-            try:
-                ledger.spent("shop")
-            except LedgerError as refused:
-                os._exit(
-                    7
-                    if "opened before a fork; expected the child to open its own" in str(refused)
-                    else 1
-                )
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        assert ledger.reserve(release("a")).is_new
+def test_a_ledger_is_not_used_on_both_sides_of_a_fork(ledger: Ledger) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            ledger.spent("shop")
+        except LedgerError as refused:
+            os._exit(
+                7
+                if "opened before a fork; expected the child to open its own" in str(refused)
+                else 1
+            )
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert ledger.reserve(release("a")).is_new

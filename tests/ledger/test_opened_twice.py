@@ -4,10 +4,9 @@ before.
 
 from __future__ import annotations
 
-import multiprocessing
-
 import pytest
 
+from tests.harness import exit_code, forked
 from tests.ledger.mortal import CROWDED
 from tests.ledger.workload import Place, release
 
@@ -17,21 +16,12 @@ def test_another_process_that_came_and_went_hides_no_commit(place: Place) -> Non
     with place.ledger() as first:
         first.ensure_account(CROWDED)
         with place.ledger():
-            assert visit(place, 0) == 0
+            assert exit_code(forked(_expect, place, 0)) == 0
             first.reserve(release("a"))
-            assert visit(place, 1) == 0
-
-
-def visit(place: Place, count: int) -> int | None:
-    """Open the ledger in another process, and close it again; its exit code is 0 where it knows of
-    so many releases.
-    """
-    visitor = multiprocessing.get_context("forkserver").Process(target=_expect, args=(place, count))
-    visitor.start()
-    visitor.join(60)
-    return visitor.exitcode
+            assert exit_code(forked(_expect, place, 1)) == 0
 
 
 def _expect(place: Place, count: int) -> None:
+    """Open the ledger in another process, and close it again: it knows of so many releases."""
     with place.ledger() as ledger:
         assert len(ledger.entries("shop")) == count

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, make_url, text
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import pure
-from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.ledger import Account, Ledger, ReleaseCharge, keyed_hash
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
@@ -63,9 +63,16 @@ class Place:
         engine.dispose()
 
 
+def priced(
+    event: Event, neighbours: Neighbours = ADD, unit: str = "row", delta: float = 1e-5
+) -> Guarantee:
+    """What an event guarantees."""
+    return price(event, neighbours=neighbours, unit=unit, delta=delta)
+
+
 def cost(epsilon: float, neighbours: Neighbours = ADD, unit: str = "row") -> Guarantee:
     """A pure guarantee."""
-    return price(pure(epsilon), neighbours=neighbours, unit=unit)
+    return priced(pure(epsilon), neighbours, unit)
 
 
 def release(

@@ -1,5 +1,5 @@
-"""The session's installation for tests of this folder."""
+"""A fresh installation, and the session's, for tests of this folder."""
 
-from tests.harness import world
+from tests.cli.conftest import cli, place, world
 
-__all__ = ["world"]
+__all__ = ["cli", "place", "world"]

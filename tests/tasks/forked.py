@@ -12,8 +12,7 @@ import pkgutil
 from contextlib import suppress
 
 import dpicl.cli
-import tests.tasks.in_batches
-import tests.tasks.protocol  # noqa: F401 - for what they import
+import tests.tasks.in_batches  # noqa: F401 - for what it imports
 
 _COMMANDS = [
     module.name

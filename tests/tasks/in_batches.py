@@ -4,26 +4,26 @@ killed at any file.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+import pytest
 
 from dpicl.data.reading import files, source
 from dpicl.data.reading.files import WHOLE_ROWS
-from tests.harness import Place, install, publish, shop, shop_rows
+from tests.harness import Place, exit_code, forked, install, publish, shop, shop_rows
 from tests.tasks.stages import End, work
 
 BATCH_ROWS = 25
 
 
-def small_batches() -> None:
-    """In this process."""
+def small_batches(patch: pytest.MonkeyPatch | None = None) -> None:
+    """In this process, or until the patch is undone."""
     for module in (files, source):
-        module.BATCH_ROWS = BATCH_ROWS  # type: ignore[attr-defined]
+        (patch or pytest.MonkeyPatch()).setattr(module, "BATCH_ROWS", BATCH_ROWS)
 
 
 def install_folder(
@@ -64,13 +64,5 @@ def attempt(
     environment: Mapping[str, str] | None = None,
 ) -> int:
     """`work` in a fresh fork; gives its exit code."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    process = context.Process(
-        target=_work,
-        args=({**place.environment, **(environment or {})}, pipeline, dict(changes), "r", end),
-    )
-    process.start()
-    process.join(120)
-    assert process.exitcode is not None, "the stages hang"
-    return process.exitcode
+    environment = {**place.environment, **(environment or {})}
+    return exit_code(forked(_work, environment, pipeline, dict(changes), "r", end), 120)

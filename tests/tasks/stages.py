@@ -4,7 +4,6 @@ file.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from dpicl.runs.execute import InProcess, Step, run_units, steps_of
 from dpicl.runs.plan import make_plan
 from dpicl.runs.probe import probe
 from dpicl.runs.run_folder import read_plan
+from tests.harness import exit_code, forked
 
 End = Literal["finished", "torn", "placed"]
 
@@ -32,6 +32,18 @@ def steps(run: str) -> Iterator[Step]:
     for key in units:
         yield from joined.from_iterable(steps_of(chain, run, key))
     yield from report_steps(Path(run))
+
+
+def do_run(
+    pipeline: str, changes: Mapping[str, Any], run_id: str | None = "r", *, before: str = ""
+) -> Path:
+    """Plan a run and do its stages in this process, up to the first one of a name."""
+    run = make_plan(pipeline, dict(changes), run_id)
+    for stage, references in steps(str(run)):
+        if stage.name == before:
+            break
+        stage(*references)
+    return run
 
 
 def work(
@@ -72,10 +84,4 @@ def _die(end: End) -> None:
 
 def in_process(*arguments: Any) -> int:
     """`work` in a fresh fork of a process that has imported everything; gives its exit code."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    process = context.Process(target=work, args=arguments)
-    process.start()
-    process.join(60)
-    assert process.exitcode is not None, "the stages hang"
-    return process.exitcode
+    return exit_code(forked(work, *arguments), 60)

@@ -57,6 +57,11 @@ def draw(
         write_receipt(ledger, one, settings)
 
 
+def receipt(settings: Settings, name: str, account: str = "shop") -> Path:
+    """Where a release's is."""
+    return receipt_of(settings, account, release(name, account=account).release_id)
+
+
 def charged(settings: Settings) -> None:
     """Accounts shop (a, b published, c reserved; 3 of 4) and other (d; 1 of 2)."""
     with open_ledger(settings) as ledger:
@@ -116,9 +121,8 @@ def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_publishe
         )
         assert ledger.published(release("a").release_id) == sha256("a")
         assert not ledger.reserve(release("a")).is_new and not ledger.reserve(release("c")).is_new
-        assert not ledger.take_up(release("e", writer="x"), differing=["writer"]), (
-            "c counts as begun"
-        )
+        # c counts as begun
+        assert not ledger.take_up(release("e", writer="x"), differing=["writer"])
         assert ledger.ensure_account(Account("copy", "row", ADD, 50.0), [AT]).name == "shop"
         draw(ledger, settings, "e")
         with pytest.raises(BudgetError, match="spent 4 of cap 4"):
@@ -133,25 +137,23 @@ def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_publishe
 
 
 def _harm(settings: Settings, name: str, change: Callable[[str], str]) -> None:
-    path = receipt_of(settings, "shop", release(name).release_id)
+    path = receipt(settings, name)
     path.write_text(change(path.read_text()))
 
 
 def _swap(settings: Settings) -> None:
-    receipt_of(settings, "shop", release("b").release_id).write_bytes(
-        receipt_of(settings, "shop", release("a").release_id).read_bytes()
-    )
+    receipt(settings, "b").write_bytes(receipt(settings, "a").read_bytes())
 
 
 def _older(settings: Settings) -> None:
     """Without what was charged last."""
-    receipt_of(settings, "shop", release("c").release_id).unlink()
-    receipt_of(settings, "other", release("d", account="other").release_id).unlink()
+    receipt(settings, "c").unlink()
+    receipt(settings, "d", "other").unlink()
     (settings.home / "released" / "other" / release("d", account="other").release_id).unlink()
 
 
 HARMS: dict[str, Callable[[Settings], None]] = {
-    "missing": lambda settings: receipt_of(settings, "shop", release("b").release_id).unlink(),
+    "missing": lambda settings: receipt(settings, "b").unlink(),
     "truncated": lambda settings: _harm(settings, "b", lambda text: text[: len(text) // 2]),
     "emptied": lambda settings: _harm(settings, "b", lambda text: "[]"),
     "cheaper": lambda settings: _harm(
@@ -179,7 +181,7 @@ def test_a_charge_that_is_lost_before_one_of_another_account_exhausts_whom_it_ma
 ) -> None:
     """The newest receipt of all is there, and no witness says what the account had spent."""
     charged(settings)
-    receipt_of(settings, "shop", release("c").release_id).unlink()
+    receipt(settings, "c").unlink()
     for witness in (settings.witnesses or settings.home).glob("*.json"):
         witness.unlink()
     lose(settings)
@@ -253,7 +255,7 @@ def test_a_benchmark_without_a_receipt_is_not_said_to_be_exhausted(
         draw(ledger, settings, "p", account="public")
         draw(ledger, settings, "q", account="public")
         draw(ledger, settings, "b")
-    receipt_of(settings, "public", release("p", account="public").release_id).unlink()
+    receipt(settings, "p", "public").unlink()
     lose(settings)
     if killed:
         with monkeypatch.context() as patched:
@@ -272,9 +274,8 @@ def test_an_account_that_receipts_do_not_prove_is_exhausted(settings: Settings, 
     assert "shop" in exhausted
     with open_ledger(settings) as ledger:
         account = ledger.ensure_account(SHOP, [AT] if harm != "none of any" else [])
-        assert (account.name, account.epsilon_cap) == ("shop", 0.0), (
-            "no contract gives it a cap again"
-        )
+        # no contract gives it a cap again
+        assert (account.name, account.epsilon_cap) == ("shop", 0.0)
         with pytest.raises(BudgetError):
             ledger.reserve(release("new", cost(0.001)))
         ledger.set_cap("shop", 9.0)  # a person's decision
@@ -346,10 +347,8 @@ def test_what_was_taken_up_does_not_come_back_as_two(settings: Settings) -> None
     lose(settings)
     assert adopt(settings) == (2, [])
     with open_ledger(settings) as ledger:
-        assert (
-            ledger.find(release("old").release_id) is None
-            and ledger.find(release("new").release_id) is not None
-        )
+        assert ledger.find(release("old").release_id) is None
+        assert ledger.find(release("new").release_id) is not None
         assert ledger.spent("shop").epsilon == 2
 
 
@@ -366,9 +365,8 @@ def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(
         open_ledger(settings).__enter__()
     assert adopt(settings) == (4, [])
     with open_ledger(settings) as ledger:
-        assert (
-            ledger.verify() == ledger.adopted_record()["sequence"] and adopted_of(settings).exists()
-        )
+        assert ledger.verify() == ledger.adopted_record()["sequence"]
+        assert adopted_of(settings).exists()
         write_adopted(ledger, settings)
 
 
@@ -409,15 +407,13 @@ def test_a_receipt_stands_before_anything_is_drawn_and_says_what_was_spent(
     with open_ledger(settings) as ledger:
         ledger.ensure_account(SHOP, [AT])
         draw(ledger, settings, "a", publish=False)
-        (record,) = json.loads(receipt_of(settings, "shop", release("a").release_id).read_text())
+        (record,) = json.loads(receipt(settings, "a").read_text())
         said = json.loads(record["content"])
         assert (record["kind"], said["account_row"]["epsilon_cap"], said["addresses"]) == (
             "reserved",
             4,
             [AT],
         )
-        assert (
-            json.loads(said["spent"])["count"] == 1
-            and newest(settings).read().sequence == record["sequence"]
-        )
-        assert receipt_of(settings, "shop", release("a").release_id).stat().st_mode & 0o777 == 0o600
+        assert json.loads(said["spent"])["count"] == 1
+        assert newest(settings).read().sequence == record["sequence"]
+        assert receipt(settings, "a").stat().st_mode & 0o777 == 0o600

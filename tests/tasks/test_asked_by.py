@@ -30,16 +30,15 @@ from dpicl.runs.run_folder import PLAN, read_plan
 from tests.harness import (
     REPOSITORY,
     Place,
+    grid_of,
     install,
     install_texts,
     letters,
     new_place,
     shop,
-    shop_rows,
 )
 from tests.library.lm.test_local_chat import TEMPLATE
 from tests.library.served_model import taught, with_template
-from tests.library.text_contracts import lines, records
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +61,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Place]:
     place = new_place(tmp_path / "place")
-    install(place, shop(), shop_rows(60))
+    install(place, shop())
     with place.entered():
         yield place
     close_scorers()
+
+
+def spec_of(folder: Path, **more: Any) -> ModelSpec:
+    return ModelSpec(name="m", kind="transformers", id=str(folder), **more)
 
 
 def notes(settings: Settings) -> list[Path]:
@@ -95,7 +98,8 @@ def test_a_plan_states_what_public_questions_decide_and_why(
     told = read_json(run / ASKED)[api]
     assert read_plan(run).model.api == told["api"] == api and told["questions"] == 24
     other = {"chat": "completions", "completions": "chat"}[api]
-    assert told[api] > told[other] + 0.5, "the lesson was learned in this form alone"
+    # the lesson was learned in this form alone
+    assert told[api] > told[other] + 0.5
 
 
 def test_a_run_that_has_begun_is_asked_as_it_began_whatever_is_decided_later(
@@ -111,16 +115,15 @@ def test_a_run_that_has_begun_is_asked_as_it_began_whatever_is_decided_later(
         == make_plan("private", changes, "first", resume=True)
     )
     assert (run / PLAN).read_bytes() == before and read_plan(run).model.api == "chat"
-    assert read_plan(make_plan("private", changes, "second")).model.api == "completions", (
-        "a run of its own goes by the note of its day"
-    )
+    # a run of its own goes by the note of its day
+    assert read_plan(make_plan("private", changes, "second")).model.api == "completions"
 
 
 def test_a_decision_is_measured_once_for_a_template_and_again_for_another(
     here: Place, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     settings = Settings.current()
-    spec = ModelSpec(name="m", kind="transformers", id=str(folders["chat"]))
+    spec = spec_of(folders["chat"])
     first = settled_model(spec, settings)
     assert first == settled_model(spec, settings) and len(notes(settings)) == 1
     retold = with_template(
@@ -135,7 +138,7 @@ def test_a_decision_is_measured_once_for_a_template_and_again_for_another(
 def test_what_is_said_is_not_measured(here: Place, folders: dict[str, Path]) -> None:
     settings = Settings.current()
     for api in ("chat", "completions"):
-        said = ModelSpec(name="m", kind="transformers", id=str(folders["chat"]), api=api)
+        said = spec_of(folders["chat"], api=api)
         assert settled_model(said, settings) == (said, None)
     for kind in ("bundled", "tiny", "fake"):
         assert settled_model(ModelSpec(name=kind, kind=kind), settings)[0].api == "auto"
@@ -152,23 +155,22 @@ def test_the_papers_pipelines_complete_and_their_plans_are_as_before(
         if one["group"] == "reproduce" and one.get("kind") != "amplification"
     ]
     assert len(papers) > 10 and all(shipped[name].get("api") == "completions" for name in papers)
+    # it says what was decided of its model
     assert [name for name, one in shipped.items() if "api" in one and name not in papers] == [
         "demo"
-    ], "it says what was decided of its model"
+    ]
     run = make_plan("table-3", {**GRID, "model": str(folders["chat"])}, "paper")
     stored = json.loads((run / PLAN).read_text())
-    assert (
-        stored["model"]["api"] == "auto"
-        and "api" not in stored["pipeline"]
-        and not (run / ASKED).exists()
-    )
+    assert stored["model"]["api"] == "auto"
+    assert "api" not in stored["pipeline"]
+    assert not (run / ASKED).exists()
     assert not notes(Settings.current())
 
 
 def test_the_model_that_votes_on_tokens_keeps_its_name(
     here: Place, folders: dict[str, Path]
 ) -> None:
-    install_texts(here, letters(), lines(records(40)), lines(records(4)))
+    install_texts(here, letters())
     model = {"model": str(folders["chat"])}
     texts = {"datasets": ["letters"], "epsilons": [1.0], "shots": [1], "seeds": [0]}
     for pipeline, name in (
@@ -183,12 +185,7 @@ def test_the_model_that_votes_on_tokens_keeps_its_name(
 def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(
     here: Place, folders: dict[str, Path]
 ) -> None:
-    install_texts(
-        here,
-        letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}),
-        lines(records(40)),
-        lines(records(4)),
-    )
+    install_texts(here, letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}))
     settings = Settings.current()
     how: dict[str, Any] = {
         "epsilon": 2,
@@ -206,17 +203,11 @@ def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(
 
     answer, charged, _ = ask(f"{folders['chat']}?api=completions")
     assert charged
-    assert ask(str(folders["chat"])) == (answer, False, "completions"), (
-        "public questions, which say chat, come too late"
-    )
-    assert not notes(settings), "and are not asked"
-    grid = {
-        "datasets": ["letters"],
-        "epsilons": [1.0],
-        "shots": [1],
-        "seeds": [0],
-        "model": str(folders["chat"]),
-    }
+    # public questions, which say chat, come too late
+    assert ask(str(folders["chat"])) == (answer, False, "completions")
+    # and are not asked
+    assert not notes(settings)
+    grid = grid_of("letters", shots=[1], model=str(folders["chat"]))
     drafted = plan_for("dp-icl", grid, settings)
     assert settled_plan(drafted, settings)[0].model.api == "completions"
 
@@ -234,11 +225,11 @@ def test_charges_that_no_registered_method_made_decide_nothing(
         for digit, method in enumerate(("evaluation", "no-longer-installed")):
             parameters = {"model": "another"}
             ledger.reserve(ReleaseCharge(f"{digit}" * 64, "shop", method, parameters, guarantee))
-    spec = ModelSpec(name="m", kind="transformers", id=str(folders["chat"]))
+    spec = spec_of(folders["chat"])
     settled, asked_by = settled_model(spec, settings, lambda: [account])
     assert asked_by is not None and settled.api == "chat"
 
 
 def test_a_model_that_is_on_another_machine_stays_open(here: Place) -> None:
-    spec = ModelSpec(name="m", kind="transformers", id=str(here.root / "nowhere"))
+    spec = spec_of(here.root / "nowhere")
     assert settled_model(spec, Settings.current()) == (spec, None)

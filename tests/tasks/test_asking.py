@@ -4,11 +4,10 @@ refused.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,36 +18,26 @@ from dpicl.ground.errors import BudgetError, LedgerError
 from dpicl.home.settings import Settings
 from dpicl.methods.options import EnsembleOptions
 from dpicl.models.spec import ModelSpec
+from dpicl.release.journal import FileSpending
 from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
-from tests.harness import Place, charged, install_texts, letters, new_place
+from tests.harness import Place, charged, exit_code, forked, install_texts, letters
 from tests.library.text_contracts import lines, records
-from tests.tasks.protocol import dying
 
-COUNT = 4
 PURE = EnsembleOptions(noise="exponential")
 QUERIES = ["one", "two", "three", "four"]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    install_texts(
-        place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4))
-    )
-    with place.entered():
-        yield place
+def place(place: Place) -> Place:
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}))
+    return place
 
 
-def wish(
-    name: str = "letters", options: EnsembleOptions = PURE, epsilon: float = 2.0
-) -> EnsembleRequest:
-    contract = Settings.from_environment().texts(name)
+def wish(options: EnsembleOptions = PURE, epsilon: float = 2.0, count: int = 4) -> EnsembleRequest:
+    contract = Settings.from_environment().texts("letters")
+    model = ModelSpec(name="fake", kind="fake")
     return EnsembleRequest(
-        contract.model_copy(update={"query_count": COUNT}),
-        epsilon,
-        1,
-        ModelSpec(name="fake", kind="fake"),
-        options,
+        contract.model_copy(update={"query_count": count}), epsilon, 1, model, options
     )
 
 
@@ -113,26 +102,34 @@ def test_a_release_whose_slots_are_lost_is_not_asked_again(place: Place) -> None
     assert ask("one", again=True)[0].repeated and len(charged()) == 2
 
 
-def _asking(environment: Mapping[str, str], queries: list[str], step: str | None) -> None:
-    """Ask, and die before or after a slot is taken, votes are cast or an answer is kept."""
+STEPS = {
+    "slot": (dpicl.release.query_session.EnsembleRelease, "take"),
+    "uses": (FileSpending, "_write"),
+    "votes": (dpicl.release.query_session.dp_icl, "consult"),
+    "keep": (dpicl.release.query_session.EnsembleRelease, "_keep"),
+}
+
+
+def asking(
+    environment: Mapping[str, str], queries: list[list[str]], step: str = "", **about: Any
+) -> None:
+    """Threads that ask at once, each its own queries; or die before or after a slot is taken,
+    takers are written, votes are cast or an answer is kept.
+    """
     os.environ.update(environment)
-    if step is not None:
+    if step:
         name, _, side = step.partition(" ")
-        owner, function = {
-            "slot": (dpicl.release.query_session.EnsembleRelease, "take"),
-            "votes": (dpicl.release.query_session.dp_icl, "consult"),
-            "keep": (dpicl.release.query_session.EnsembleRelease, "_keep"),
-        }[name]
-        setattr(owner, function, dying(getattr(owner, function), (function, 0, side)))
-    ask(*queries)
+        owner, function = STEPS[name]
+        right = getattr(owner, function)
 
+        def deadly(*arguments: Any, **options: Any) -> None:
+            if side == "after":
+                right(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
 
-def in_process(place: Place, queries: list[str], step: str | None) -> Any:
-    process = multiprocessing.get_context("forkserver").Process(
-        target=_asking, args=(place.environment, queries, step)
-    )
-    process.start()
-    return process
+        setattr(owner, function, deadly)
+    with ThreadPoolExecutor(len(queries)) as pool:
+        list(pool.map(lambda some: ask(*some, **about), queries))
 
 
 @pytest.mark.quick("slot after")
@@ -140,9 +137,8 @@ def in_process(place: Place, queries: list[str], step: str | None) -> Any:
     "step", [f"{name} {side}" for name in ("slot", "votes", "keep") for side in ("before", "after")]
 )
 def test_whoever_dies_a_query_keeps_its_slot_and_is_charged_once(place: Place, step: str) -> None:
-    process = in_process(place, QUERIES[:2], step)
-    process.join(90)
-    assert process.exitcode == -signal.SIGKILL
+    asked = forked(asking, place.environment, [QUERIES[:2]], step)
+    assert exit_code(asked) == -signal.SIGKILL
     first = ask(*QUERIES)
     assert [one.answer for one in ask(*QUERIES)] == [one.answer for one in first]
     assert len(charged()) == 1 and sorted(one.number for one in first) == [1, 2, 3, 4]
@@ -152,12 +148,12 @@ def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> Non
     """Its noise is drawn once: another query under it would show the difference."""
     ask("one")
     (slots,) = (place.home / "private" / "journals").glob("*/slots")
-    assert sorted(path.name for path in slots.iterdir()) == [
+    assert {path.name for path in slots.iterdir()} == {
         ".lock",
         "000000.answer",
         "000000.json",
         "opened.json",
-    ]
+    }
     assert ask("two")[0].number == 2
     found = [*slots.parents[:2], *slots.parent.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in found} == {0o700, 0o600}
@@ -171,5 +167,5 @@ def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(
     (votes,) = (place.home / "private" / "journals").glob("*/*/votes/*.snapshot")
     later = votes.stat().st_mtime + 5
     monkeypatch.setattr("dpicl.release.journal.time", SimpleNamespace(time=lambda: later))
-    ask("one", options=EnsembleOptions(noise="exponential", subsets=3))
+    ask("one", options=PURE.model_copy(update={"subsets": 3}))
     assert not votes.exists()

@@ -22,12 +22,7 @@ from tests.harness import install, new_place, shop, shop_rows
         ("demo", {"methods": ["mst_tabicl"]}, {}, None),  # which states one
         ("table-2", {}, {}, None),  # as the paper asks
         # another evaluation would be another release
-        (
-            "mst-tabicl",
-            {},
-            {"test_fraction": 0.2, "evaluation_epsilon": 1},
-            None,
-        ),
+        ("mst-tabicl", {}, {"test_fraction": 0.2, "evaluation_epsilon": 1}, None),
     ],
 )
 def test_where_draws_are_free_there_are_four_unless_a_number_is_stated(
@@ -49,6 +44,7 @@ def test_where_draws_are_free_there_are_four_unless_a_number_is_stated(
     assert {unit.draws for unit in plan.units.values()} == {draws or 1}
     assert plan.as_json()["pipeline"]["draws"] == (draws or 1)
     unit = next(iter(plan.units.values()))
+    # prompts of each query
     assert sum(cell.system == "icl" for cell in unit.evaluated_cells) == (draws or 1) * len(
         unit.epsilons
-    ) * len(unit.shots), "prompts of each query"
+    ) * len(unit.shots)

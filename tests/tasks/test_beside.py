@@ -23,6 +23,7 @@ from dpicl.runs.execute import InProcess, run_units
 from tests.harness import (
     Place,
     edited,
+    grid_of,
     install,
     install_texts,
     letters,
@@ -31,17 +32,9 @@ from tests.harness import (
     shop,
     shop_rows,
 )
-from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan
 
-GRID = {
-    "datasets": ["shop"],
-    "seeds": [0],
-    "epsilons": ["1"],
-    "shots": [2],
-    "draws": 1,
-    "model": "fake",
-}
+GRID = grid_of("shop", draws=1)
 METHODS = ["mst_tabicl", "gdp_tabicl"]
 
 
@@ -83,11 +76,9 @@ def _numbers(run: Path, model: str = "") -> dict[tuple[str, ...], str]:
 
 def test_a_model_beside_answers_as_if_it_were_alone_and_changes_nothing_else(both: Path) -> None:
     alone, other = _done("alone"), _done("other", model="tiny", baselines=False)
-    assert (
-        _numbers(both) == _numbers(alone)
-        and _numbers(both, "tiny") == _numbers(other)
-        and len(_numbers(both, "tiny")) == 4
-    )
+    assert _numbers(both) == _numbers(alone)
+    assert _numbers(both, "tiny") == _numbers(other)
+    assert len(_numbers(both, "tiny")) == 4
     assert [row for row in rows(both / "results.csv") if "@" not in row["system"]] == rows(
         alone / "results.csv"
     )
@@ -124,10 +115,9 @@ def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_
         for text in ("│ without private", "the truth is", "charged: ")
     ]
     assert order == sorted(order)
+    assert "in-context, tiny, k = 2" in page
     assert (
-        "in-context, tiny, k = 2" in page
-        and "Rows that name tiny are answers to the same prompts, the others are those of fake."
-        in page
+        "Rows that name tiny are answers to the same prompts, the others are those of fake." in page
     )
 
 
@@ -151,12 +141,10 @@ def test_what_two_methods_ask_alike_without_demonstrations_is_asked_once(here: P
         for file in (second / "scored").glob("*.npz")
         for key, table in read_arrays(file).items()
     }
-    assert all((stored[key] == planted[key]).all() for key in planted), (
-        "taken over from the other unit"
-    )
-    assert not any((table == -7.0).any() for key, table in stored.items() if key not in planted), (
-        "and nothing else is"
-    )
+    # taken over from the other unit
+    assert all((stored[key] == planted[key]).all() for key in planted)
+    # and nothing else is
+    assert not any((table == -7.0).any() for key, table in stored.items() if key not in planted)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +160,7 @@ def test_what_two_methods_ask_alike_without_demonstrations_is_asked_once(here: P
 def test_what_cannot_be_asked_alike_is_refused_before_a_row_is_read(
     here: Place, changes: dict[str, Any], expected: str
 ) -> None:
-    install_texts(here, letters("postcards"), lines(records(40)), lines(records(4)))
+    install_texts(here, letters("postcards"))
     with edited(here.root / "pipelines.yaml") as content:
         content["models"]["rows"] = {"kind": "tabular", "id": "model.ckpt"}
     with pytest.raises(ModelRefusedError, match=expected):

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 
 from dpicl.ground.errors import RunError
-from dpicl.home.settings import Settings
 from dpicl.report import report_steps
 from dpicl.runs.artefacts import read_drafts
 from dpicl.runs.draw import publish_drafts
 from dpicl.runs.execute import InProcess, Step, run_units
 from dpicl.runs.plan import make_plan
-from dpicl.runs.run_folder import open_unit, read_plan
+from dpicl.runs.run_folder import UnitFolder, open_unit, read_plan
 from tests.harness import (
     Place,
     charged,
+    grid_of,
     install,
     install_texts,
     letters,
@@ -33,9 +33,7 @@ from tests.harness import (
     shop_rows,
     until,
 )
-from tests.library.text_contracts import lines, records
-
-GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
+from tests.tasks.test_executors import under_way
 
 
 class Killed(BaseException):
@@ -51,68 +49,55 @@ class DiesBeforeRelease(InProcess):
         super().call(step)
 
 
-def drafted(place: Place, method: str, dataset: str) -> Path:
+def drafted(method: str, dataset: str, run_id: str = "r", **changes: Any) -> Path:
     """A run that was killed between its drafts and their publication."""
-    run = make_plan("private", {**GRID, "methods": [method], "datasets": [dataset]}, "r")
+    run = make_plan("private", grid_of(dataset, method, shots=[1], **changes), run_id)
     with pytest.raises(Killed):
         run_units(run, DiesBeforeRelease(), report_steps(run))
-    assert read_drafts(open_unit(str(run), next(iter(read_plan(run).units))))
+    assert read_drafts(unit_of(run))
     return run
+
+
+def unit_of(run: Path) -> UnitFolder:
+    return open_unit(str(run), next(iter(read_plan(run).units)))
 
 
 @pytest.mark.quick("mst_tabicl")
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl"])
 def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(
-    tmp_path: Path, method: str
+    place: Place, method: str
 ) -> None:
-    place = new_place(tmp_path / "place")
-    install(place, shop(private=True), shop_rows(60))
-    with place.entered():
-        run = drafted(place, method, "shop")
-        before = charged()
-        changed = shop(private=True)
-        changed["columns"]["age"]["bounds"] = [0, 200]
-        install(place, changed, shop_rows(60))
-        with pytest.raises(RunError, match="charged under another contract"):
-            run_units(run, InProcess(), report_steps(run))
-        assert charged() == before and not any(entry.artefact_sha256 for entry in before)
-        install(place, shop(private=True), shop_rows(60))
+    install(place, shop(private=True))
+    run = drafted(method, "shop")
+    before = charged()
+    changed = shop(private=True)
+    changed["columns"]["age"]["bounds"] = [0, 200]
+    install(place, changed)
+    with pytest.raises(RunError, match="charged under another contract"):
         run_units(run, InProcess(), report_steps(run))
-        assert [entry.release for entry in charged()] == [entry.release for entry in before]
-        assert all(entry.artefact_sha256 for entry in charged())
+    assert charged() == before and not any(entry.artefact_sha256 for entry in before)
+    install(place, shop(private=True))
+    run_units(run, InProcess(), report_steps(run))
+    assert [entry.release for entry in charged()] == [entry.release for entry in before]
+    assert all(entry.artefact_sha256 for entry in charged())
 
 
 def test_a_journal_goes_although_the_process_that_published_was_killed_before_it_could_delete_it(
-    tmp_path: Path,
+    place: Place,
 ) -> None:
-    place = new_place(tmp_path / "place")
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    with place.entered():
-        run = drafted(place, "few_shot_generation", "letters")
-        folder = open_unit(str(run), next(iter(read_plan(run).units)))
-        journals = place.home / "private" / "journals"
-        with Settings.from_environment().entered():
-            drafts = read_drafts(folder)
-            publish_drafts(folder, drafts)
-        assert any(journals.iterdir())
-        run_units(run, InProcess(), report_steps(run))
-        assert not journals.exists() or not any(journals.iterdir())
+    install_texts(place, letters(private=True))
+    run = drafted("few_shot_generation", "letters")
+    journals, folder = place.home / "private" / "journals", unit_of(run)
+    publish_drafts(folder, read_drafts(folder))
+    assert any(journals.iterdir())
+    run_units(run, InProcess(), report_steps(run))
+    assert not journals.exists() or not any(journals.iterdir())
 
 
 @pytest.mark.exhaustive
-def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(tmp_path: Path) -> None:
-    place = new_place(tmp_path / "place")
+def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(place: Place) -> None:
     install(place, shop(), shop_rows(200))
-    options = (
-        "--datasets shop --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0 --model tiny"
-    )
-    process = place.start(f"run demo {options} --run-id r --executor pool --workers 2")
-    until(
-        lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
-        120,
-        "a scored cell",
-        every=0.01,
-    )
+    process = under_way(place, "shop")
     workers = [int(pid.name) for pid in Path("/proc").glob("[0-9]*") if _is_worker_of(pid, place)]
     assert len(workers) >= 2
     os.kill(process.pid, signal.SIGKILL)
@@ -159,46 +144,26 @@ def test_a_unit_s_texts_are_written_in_parts_and_a_killed_run_goes_on_in_others(
         "parts": [InParts(3, 1), InParts(2, 1), InParts(2)],
     }.items():
         place = new_place(tmp_path / name)
-        install_texts(place, letters(private=False), lines(records(40)), lines(records(4)))
+        install_texts(place, letters(private=False))
         with place.entered():
-            chosen = {
-                **GRID,
-                "methods": ["few_shot_generation"],
-                "datasets": ["letters"],
-                "epsilons": ["1", "2"],
-                "shots": [1, 2],
-            }
-            run = make_plan("private", chosen, "r")
+            both = {"epsilons": ["1", "2"], "shots": [1, 2]}
+            run = make_plan("private", grid_of("letters", "few_shot_generation", **both), "r")
             drafted: list[int] = []
             for executor in executors:
                 with nullcontext() if executor is executors[-1] else pytest.raises(Killed):
                     run_units(run, executor, report_steps(run))
-                drafted.append(
-                    len(read_drafts(open_unit(str(run), next(iter(read_plan(run).units)))))
-                )
-            assert name == "whole" or drafted[:2] == [1, 2], (
-                "the first parts of three and of two have a cell each of the two that cost most"
-            )
+                drafted.append(len(read_drafts(unit_of(run))))
+            # the first parts of three and of two have a cell each of the two that
+            # cost most
+            assert name == "whole" or drafted[:2] == [1, 2]
             (texts,) = run.glob("units/*/released_texts.json")
             found.append((json.loads(texts.read_text()), len(charged())))
     assert found[0] == found[1] and found[0][1] == 4
 
 
-def test_what_a_model_began_to_write_is_charged_anew_where_another_one_writes(
-    tmp_path: Path,
-) -> None:
+def test_what_a_model_began_to_write_is_charged_anew_where_another_one_writes(place: Place) -> None:
     """Both have read rows; one that fails before it reads any is replaced for nothing."""
-    place = new_place(tmp_path)
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    with place.entered():
-        for number, generator in enumerate(("fake", "tiny")):
-            chosen = {
-                **GRID,
-                "methods": ["few_shot_generation"],
-                "datasets": ["letters"],
-                "generator": generator,
-            }
-            run = make_plan("private", chosen, f"r{number}")
-            with pytest.raises(Killed):
-                run_units(run, DiesBeforeRelease(), report_steps(run))
-        assert len(charged()) == 2
+    install_texts(place, letters(private=True))
+    for generator in ("fake", "tiny"):
+        drafted("few_shot_generation", "letters", generator, generator=generator)
+    assert len(charged()) == 2

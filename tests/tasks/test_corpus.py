@@ -15,7 +15,7 @@ from dpicl.home.settings import Settings
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.spec import ModelSpec
 from dpicl.release.readers import fingerprint, public_corpus
-from tests.harness import Place, new_place, shop
+from tests.harness import Place, shop
 
 CANARY = "Zqwvexia"
 TINY = ModelSpec(name="tiny", kind="tiny")
@@ -34,15 +34,15 @@ def _with_a_draft(place: Place) -> None:
     (place.root / "contracts" / "drafted.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
 
 
-def test_another_contract_changes_neither_the_model_s_name_nor_its_tokens(tmp_path: Path) -> None:
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        settings = Settings.from_environment()
-        before = fingerprint(TINY)
-        _with_a_draft(place)
-        assert "drafted" in settings.contract_names() and settings.contract("drafted").draft
-        assert fingerprint(TINY) == before
-        tokenizer = AutoTokenizer.from_pretrained(build_tiny_model(tmp_path, public_corpus()))
+def test_another_contract_changes_neither_the_model_s_name_nor_its_tokens(
+    place: Place, tmp_path: Path
+) -> None:
+    settings = Settings.from_environment()
+    before = fingerprint(TINY)
+    _with_a_draft(place)
+    assert "drafted" in settings.contract_names() and settings.contract("drafted").draft
+    assert fingerprint(TINY) == before
+    tokenizer = AutoTokenizer.from_pretrained(build_tiny_model(tmp_path, public_corpus()))
     assert not any(CANARY in text for text in public_corpus())
     assert len(tokenizer(CANARY, add_special_tokens=False).input_ids) > 3
 

@@ -17,24 +17,14 @@ from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import open_unit, read_plan, settings_of_run
 from tasks.stages import ingest, split
-from tests.harness import (
-    Place,
-    call_main,
-    complaint,
-    edited,
-    install_texts,
-    letters,
-    new_place,
-    publish,
-    said,
-)
+from tests.cli.conftest import Cli
+from tests.harness import Place, edited, grid_of, install_texts, letters, publish
 from tests.library.hostile_server import HostileServer, ranges
 from tests.library.text_contracts import lines, records
 
 WHOLE, SMALL_TRAIN, TEST = lines(records(120)), lines(records(40)), lines(records(4))
 REVISION = "b2" * 20
-CHANGES = {"datasets": ["letters"], "model": "fake", "epsilons": ["1"], "shots": [2], "seeds": [0]}
-Capture = pytest.CaptureFixture[str]
+CHANGES = grid_of("letters")
 
 
 def sha256(data: bytes) -> str:
@@ -53,10 +43,9 @@ def server() -> Iterator[HostileServer]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: HostileServer) -> Place:
+def place(place: Place, monkeypatch: pytest.MonkeyPatch, server: HostileServer) -> Place:
     """Letters as a published set of 60 a label, of which a slice of 20 a label is at hand."""
-    place, declared = new_place(tmp_path / "place"), letters()
-    install_texts(place, declared, SMALL_TRAIN, TEST)
+    install_texts(place, letters(), SMALL_TRAIN, TEST)
     path = place.root / "contracts" / "texts" / "letters.yaml"
     with edited(path) as content:
         source = content["source"]
@@ -77,8 +66,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: HostileServer
         source["slices"] = {"small": {**stored, "bounds": 20}}
         for label in content["task"]["labels"].values():
             label["min_rows"] = 60
-    for name, value in {**place.environment, "HF_ENDPOINT": server.url}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
     return place
 
 
@@ -88,18 +76,17 @@ def bounds(run: str) -> dict[str, int]:
 
 
 def test_a_broken_download_is_continued_by_the_command_and_used_from_then_on(
-    place: Place, server: HostileServer, capsys: Capture
+    place: Place, server: HostileServer, cli: Cli
 ) -> None:
-    assert "slice small" in said(capsys, "data", "list")
+    assert "slice small" in cli("data list")
     assert Settings.from_environment().texts("letters").row_bounds == {"good": 20, "bad": 20}
-    told = said(capsys, "data", "fetch", "letters")
+    told = cli("data fetch letters")
     assert told.count("letters: ") == 2 and server.starts == [0, len(WHOLE) - 7, 0, len(TEST) - 7]
     assert Settings.from_environment().texts("letters").row_bounds == {"good": 60, "bad": 60}
-    assert "edition    published" in said(capsys, "contract", "show", "letters")
-    with place.entered():
-        run = str(make_plan("few-shot-generation", CHANGES, "r"))
-        ingest.fn(run, "letters")
-        split.fn(run, "letters")  # its content was compared as it was downloaded: it is a benchmark
+    assert "edition    published" in cli("contract show letters")
+    run = str(make_plan("few-shot-generation", CHANGES, "r"))
+    ingest.fn(run, "letters")
+    split.fn(run, "letters")  # its content was compared as it was downloaded: it is a benchmark
 
 
 def test_digests_of_a_download_hold_for_the_commit_that_they_are_of(place: Place) -> None:
@@ -122,46 +109,43 @@ def test_digests_of_a_download_hold_for_the_commit_that_they_are_of(place: Place
     fetched(REVISION)
 
 
-def test_a_run_keeps_the_edition_that_it_was_planned_for(place: Place, capsys: Capture) -> None:
+def test_a_run_keeps_the_edition_that_it_was_planned_for(place: Place, cli: Cli) -> None:
     publish(place, "letters")
-    with place.entered():
-        run = str(make_plan("few-shot-generation", CHANGES, "r"))
-        assert read_plan(Path(run)).editions == {"letters": "small"}
-        said(capsys, "data", "fetch", "letters")
-        assert bounds(run) == {"good": 20, "bad": 20}
-        with settings_of_run(Path(run)):
-            assert Settings.current().texts("letters").row_bounds == {"good": 20, "bad": 20}
+    run = str(make_plan("few-shot-generation", CHANGES, "r"))
+    assert read_plan(Path(run)).editions == {"letters": "small"}
+    cli("data fetch letters")
+    assert bounds(run) == {"good": 20, "bad": 20}
+    with settings_of_run(Path(run)):
+        assert Settings.current().texts("letters").row_bounds == {"good": 20, "bad": 20}
+    ingest.fn(run, "letters")
+    assert json.loads((Path(run) / "plan.json").read_text())["editions"] == {"letters": "small"}
+    make_plan("few-shot-generation", {}, "r", resume=True)
+    other = str(make_plan("few-shot-generation", CHANGES, "other"))
+    assert bounds(other) == {"good": 60, "bad": 60}
+
+
+def test_an_edition_whose_files_are_gone_is_not_replaced_by_another(place: Place, cli: Cli) -> None:
+    run = str(make_plan("few-shot-generation", CHANGES, "r"))
+    cli("data fetch letters")
+    for path in (place.root / "data").rglob("*.jsonl*"):
+        path.unlink()
+    with pytest.raises(
+        DpiclError,
+        match="no texts at hand; expected the published set, which `dpicl data fetch letters` "
+        "downloads",
+    ):
         ingest.fn(run, "letters")
-        assert json.loads((Path(run) / "plan.json").read_text())["editions"] == {"letters": "small"}
-        make_plan("few-shot-generation", {}, "r", resume=True)
-        other = str(make_plan("few-shot-generation", CHANGES, "other"))
-        assert bounds(other) == {"good": 60, "bad": 60}
-
-
-def test_an_edition_whose_files_are_gone_is_not_replaced_by_another(
-    place: Place, capsys: Capture
-) -> None:
-    with place.entered():
-        run = str(make_plan("few-shot-generation", CHANGES, "r"))
-        said(capsys, "data", "fetch", "letters")
-        for path in (place.root / "data").rglob("*.jsonl*"):
-            path.unlink()
-        with pytest.raises(
-            DpiclError,
-            match="no texts at hand; expected the published set, which `dpicl data fetch letters` "
-            "downloads",
-        ):
-            ingest.fn(run, "letters")
 
 
 def test_a_mirror_cannot_make_files_public_that_nobody_has_stated_a_digest_of(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hub's files of trec have no stated digest: another server could serve anything for
     them.
     """
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    told = complaint(call_main(["data", "fetch", "trec"], capsys))
+    told = cli.refused("data fetch trec")
     assert "no digest of it is stated, and HF_ENDPOINT names another server than the hub" in told
-    told = complaint(call_main(["data", "fetch", "agnews"], capsys))
-    assert "digest" not in told, "whose files have stated ones: only the server is missing"
+    told = cli.refused("data fetch agnews")
+    # whose files have stated ones: only the server is missing
+    assert "digest" not in told

@@ -4,23 +4,18 @@ called as well is in tests/library/lm/test_lm_egress.py.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from tests.harness import call_main, complaint, edited, install, new_place, shop
+from tests.cli.conftest import Cli
+from tests.harness import Place, edited, install, shop
 
 
 def test_a_private_table_s_true_rows_are_refused_before_anything_is_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: Place, cli: Cli
 ) -> None:
-    place = new_place(tmp_path / "place")
     with edited(place.root / "pipelines.yaml") as pipelines:
         pipelines["models"]["far"] = {"kind": "transformers", "id": "far/away", "trust": "remote"}
     install(place, shop(private=True), "this is no table: whoever reads it fails")
     asked = "run private --datasets shop --epsilons 1,inf --shots 1 --model far"
-    with place.entered():
-        sentence = complaint(call_main(asked.split(), capsys))
+    sentence = cli.refused(asked)
     assert (
         "model 'far' has trust 'remote', and epsilon=inf sends it rows without noise (1 cell"
         in sentence

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,27 +29,23 @@ from tests.harness import (
     letters,
     new_place,
     shop,
-    shop_rows,
     until,
+    well,
 )
-from tests.library.text_contracts import lines, records
 
 GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0, 1], "model": "fake"}
 
 
 def a_place(place: Place, *, private: bool = False) -> Place:
-    install(place, shop("kiosk", private=private), shop_rows(60))
-    install_texts(
-        place, letters("postcards", private=private), lines(records(40)), lines(records(4))
-    )
+    install(place, shop("kiosk", private=private))
+    install_texts(place, letters("postcards", private=private))
     return place
 
 
 def test_stages_have_names_of_their_own_which_workers_find_them_by() -> None:
     names = [stage.name for stage in stages()]
-    assert len(names) == len(set(names)) and names.index("measure") < names.index(
-        "release"
-    ) < names.index("evaluate")
+    assert len(names) == len(set(names))
+    assert names.index("measure") < names.index("release") < names.index("evaluate")
 
 
 @pytest.mark.quick("gdp_tabicl")
@@ -114,22 +111,28 @@ def test_a_step_whose_worker_dies_is_submitted_twice_again(
     assert (run / "results.csv").exists() is ends
 
 
+def under_way(place: Place, dataset: str) -> subprocess.Popen[str]:
+    """A run on a pool of two workers, of which a cell is scored."""
+    options = f"--datasets {dataset} --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0"
+    pool = "--model tiny --run-id r --executor pool --workers 2"
+    process = place.start(f"run demo {options} {pool}")
+    scored = "units/*/scored/*.npz"
+    until(
+        lambda: any(place.run("r").glob(scored)) or process.poll() is not None,
+        120,
+        "a scored cell",
+        every=0.01,
+    )
+    return process
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("sign", "stop"), [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)])
 def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
     tmp_path: Path, sign: signal.Signals, stop: Callable[[int, int], None]
 ) -> None:
     place = a_place(new_place(tmp_path / "place"))
-    options = (
-        "--datasets kiosk --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0 --model tiny"
-    )
-    process = place.start(f"run demo {options} --run-id r --executor pool --workers 2")
-    until(
-        lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
-        120,
-        "a scored cell",
-        every=0.01,
-    )
+    process = under_way(place, "kiosk")
     began = time.monotonic()
     stop(process.pid, sign)
     _, errors = process.communicate(timeout=60)
@@ -137,7 +140,6 @@ def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
     assert errors == "dpicl: interrupted; `dpicl run --resume r` continues it\n"
     assert not list((place.home / "private" / "kiosk").iterdir())
     before = {path: path.stat().st_mtime_ns for path in place.run("r").glob("units/*/scored/*.npz")}
-    again = place.dpicl("run --resume r --executor pool --workers 2")
-    assert again.returncode == 0, again.stderr
+    well(place.dpicl("run --resume r --executor pool --workers 2"))
     assert before and all(path.stat().st_mtime_ns == time_of for path, time_of in before.items())
     assert len(json.loads(next(place.run("r").glob("units/*/results.json")).read_text())) > 2

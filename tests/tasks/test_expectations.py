@@ -5,7 +5,7 @@ quotes no row.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from dpicl.runs.plan import make_plan
 from dpicl.runs.stage import VERDICTS
 from tasks.expectations import FOLDER, Expectation, evaluate, implementation, is_row_by_row, suite
 from tasks.stages import ingest, validate
-from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
+from tests.harness import Place, grid_of, install, shop, shop_rows
 from tests.leaks import files, hits
 from tests.library.examples import random_table, tree
 from tests.library.text.test_text_split import BROKEN as TEXTS_BROKEN
@@ -32,7 +32,6 @@ from tests.library.text.test_text_split import table as text_table
 from tests.library.text_contracts import text_contract
 from tests.tasks.in_batches import install_folder, small_batches
 
-ROWS = 83
 OWN = "expect_column_mean_to_be_between"
 
 
@@ -105,9 +104,8 @@ def test_both_say_the_same_of_a_table(kind: str) -> None:
 def test_both_say_the_same_of_texts(kind: str) -> None:
     contract, table = text_contract(), text_table(TEXTS_BROKEN[kind][0](GOOD))
     violated = {one.rule for one in text_violations(table, contract)}
-    assert violated and evaluate(text_table(GOOD), expectations_of(contract), contract) == [
-        True for _ in text_rules(contract)
-    ]
+    assert violated
+    assert all(evaluate(text_table(GOOD), expectations_of(contract), contract))
     assert evaluate(table, expectations_of(contract), contract) == [
         rule not in violated for rule in text_rules(contract)
     ]
@@ -120,18 +118,21 @@ def test_a_suite_of_every_shipped_contract_is_one_that_great_expectations_knows(
 
 
 @pytest.fixture
-def ingested(tmp_path: Path) -> Iterator[tuple[Place, str]]:
-    """A private table that was read, and its run."""
-    place = new_place(tmp_path / "place")
-    install(place, shop(private=True), shop_rows(ROWS))
-    with place.entered():
-        run = str(
-            make_plan(
-                "private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"
-            )
-        )
-        ingest.fn(run, "shop")
-        yield place, run
+def run(place: Place) -> str:
+    """Of a private table that was read."""
+    install(place, shop(private=True), shop_rows(83))
+    return ingested()
+
+
+def ingested() -> str:
+    run = str(make_plan("private", grid_of("shop"), "r"))
+    ingest.fn(run, "shop")
+    return run
+
+
+def verdicts(place: Place) -> Path:
+    """What the owner of the rows sees of the run."""
+    return place.home / "private" / VERDICTS / "r" / FOLDER
 
 
 def own(place: Place, *expectations: dict[str, Any]) -> None:
@@ -140,8 +141,7 @@ def own(place: Place, *expectations: dict[str, Any]) -> None:
     (folder / "shop.own.json").write_text(json.dumps({"expectations": expectations}))
 
 
-def test_what_holds_is_written_for_machines_and_people(ingested: tuple[Place, str]) -> None:
-    place, run = ingested
+def test_what_holds_is_written_for_machines_and_people(place: Place, run: str) -> None:
     twice = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "age"}}
     own(
         place,
@@ -150,19 +150,18 @@ def test_what_holds_is_written_for_machines_and_people(ingested: tuple[Place, st
         {"type": OWN, "kwargs": {"column": "age", "min_value": 0, "max_value": 120}},
     )
     validate.fn(run, "shop")
-    shown = json.loads((place.home / "private" / VERDICTS / "r" / FOLDER / "shop.json").read_text())
-    assert [one["own"] for one in shown] == [*[False for _ in shown[3:]], True, True, True] and all(
-        one["holds"] for one in shown
-    )
-    page = (place.home / "private" / VERDICTS / "r" / FOLDER / "shop.html").read_text()
+    shown = json.loads((verdicts(place) / "shop.json").read_text())
+    assert [one["own"] for one in shown] == [*[False for _ in shown[3:]], True, True, True]
+    assert all(one["holds"] for one in shown)
+    page = (verdicts(place) / "shop.html").read_text()
     assert "default-src 'none'" in page and "100%" in page
-    assert "fingerprint" not in page + json.dumps(shown), "a digest of the rows"
+    # a digest of the rows
+    assert "fingerprint" not in page + json.dumps(shown)
 
 
 def test_an_own_expectation_that_does_not_hold_stops_the_run_and_tells_no_value(
-    ingested: tuple[Place, str],
+    place: Place, run: str
 ) -> None:
-    place, run = ingested
     own(place, {"type": OWN, "kwargs": {"column": "age", "min_value": 118}})
     with open_ledger(Settings.from_environment()) as ledger:
         records = ledger.verify()
@@ -170,17 +169,14 @@ def test_an_own_expectation_that_does_not_hold_stops_the_run_and_tells_no_value(
         validate.fn(run, "shop")
     assert str(refused.value) == f"shop: column 'age': breaks your own {OWN}"
     with open_ledger(Settings.from_environment()) as ledger:
-        assert ledger.verify() == records, "nothing is charged"
-    assert (
-        '"holds": false'
-        in (place.home / "private" / VERDICTS / "r" / FOLDER / "shop.json").read_text()
-    )
+        # nothing is charged
+        assert ledger.verify() == records
+    assert '"holds": false' in (verdicts(place) / "shop.json").read_text()
 
 
 def test_one_that_raises_quotes_nothing(
-    ingested: tuple[Place, str], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    place: Place, run: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    place, run = ingested
     own(place, {"type": OWN, "kwargs": {"column": "colour", "min_value": 0}})
     with pytest.raises(DataError) as refused:
         validate.fn(run, "shop")
@@ -213,27 +209,26 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.quick("unknown")
 @pytest.mark.parametrize("kind", REFUSED)
-def test_an_own_expectation_that_is_none_is_refused(ingested: tuple[Place, str], kind: str) -> None:
+def test_an_own_expectation_that_is_none_is_refused(place: Place, run: str, kind: str) -> None:
     content, message = REFUSED[kind]
-    own(ingested[0], content)
+    own(place, content)
     with pytest.raises(
         DeclarationError, match="expectations/shop.own.json: expectations.0"
     ) as refused:
-        validate.fn(ingested[1], "shop")
+        validate.fn(run, "shop")
     assert message in str(refused.value)
 
 
 @pytest.mark.quick("")
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]"])
-def test_a_file_that_is_no_suite_is_one_sentence(ingested: tuple[Place, str], text: str) -> None:
-    own(ingested[0])
-    (ingested[0].root / "contracts" / FOLDER / "shop.own.json").write_text(text)
+def test_a_file_that_is_no_suite_is_one_sentence(place: Place, run: str, text: str) -> None:
+    own(place)
+    (place.root / "contracts" / FOLDER / "shop.own.json").write_text(text)
     with pytest.raises(DeclarationError, match=r"^expectations/shop\.own\.json: .*; expected "):
-        validate.fn(ingested[1], "shop")
+        validate.fn(run, "shop")
 
 
-def test_a_stored_suite_of_another_contract_is_refused(ingested: tuple[Place, str]) -> None:
-    place, run = ingested
+def test_a_stored_suite_of_another_contract_is_refused(place: Place, run: str) -> None:
     file = place.root / "contracts" / FOLDER / "shop.json"
     own(place)
     wanted = suite(Settings.from_environment().declared("shop"))
@@ -261,24 +256,11 @@ def test_what_is_about_single_rows_is_told_from_what_needs_all() -> None:
 
 
 @pytest.fixture
-def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Place, str]]:
-    """A private table in five batches."""
-    import dpicl.data.reading.files
-    import dpicl.data.reading.source
-
-    for module in (dpicl.data.reading.source, dpicl.data.reading.files):
-        monkeypatch.setattr(module, "BATCH_ROWS", module.BATCH_ROWS)  # put back after the test
-    small_batches()
-    place = new_place(tmp_path / "place")
+def in_batches(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of a private table in five batches."""
+    small_batches(monkeypatch)
     install_folder(place, private=True)
-    with place.entered():
-        run = str(
-            make_plan(
-                "private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"
-            )
-        )
-        ingest.fn(run, "shop")
-        yield place, run
+    return ingested()
 
 
 @pytest.mark.quick("content0-expect_column_mean_to_be_between needs all rows at once")
@@ -299,9 +281,8 @@ def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
     ],
 )
 def test_an_own_expectation_of_batches_holds_of_each_or_is_refused(
-    in_batches: tuple[Place, str], content: Any, message: str
+    place: Place, in_batches: str, content: Any, message: str
 ) -> None:
-    place, run = in_batches
     own(place, content)
     with pytest.raises(DpiclError, match=message):
-        validate.fn(run, "shop")
+        validate.fn(in_batches, "shop")

@@ -78,12 +78,10 @@ def spent(home: Path) -> dict[str, tuple[int, float]]:
     return {one.account: (one.releases, one.epsilon_spent) for one in dpicl.Session(home).budget()}
 
 
-def protect(
-    home: Path, epsilon: float = 1, *, account: str = "customers", budget: float | None = None
-) -> dpicl.Release:
-    return dpicl.protect(
-        frame(), SCHEMA, epsilon=epsilon, account=account, budget=budget, home=home
-    )
+def protect(home: Path, epsilon: float = 1, *, rows: Any = None, **how: Any) -> dpicl.Release:
+    how = {"schema": SCHEMA, "account": "customers", **how}
+    rows = frame() if rows is None else rows
+    return dpicl.protect(rows, how.pop("schema"), epsilon=epsilon, home=home, **how)
 
 
 def test_the_first_release_is_the_cap_of_a_new_account_and_a_second_is_refused_with_a_way_out(
@@ -99,21 +97,18 @@ def test_the_first_release_is_the_cap_of_a_new_account_and_a_second_is_refused_w
         protect(home, 0.5, budget=9)
     protect(home, account="visitors", budget=3)
     protect(home, 0.5, account="visitors")
-    assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}, (
-        "an account's cap stands although a call states none"
-    )
+    # an account's cap stands although a call states none
+    assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}
 
 
 def test_a_table_without_a_label_predicts_nothing(home: Path) -> None:
     schema = {"columns": SCHEMA["columns"]}
-    release = dpicl.protect(frame(), schema, epsilon=1, account="customers", home=home)
+    release = protect(home, schema=schema)
     with pytest.raises(DpiclError, match="customers: states no label"):
         release.predictor()
     (one,) = release.demonstrations(1).alpaca()
-    assert (
-        one["instruction"] == "Write one record."
-        and one["output"] == release.demonstrations(1).text()
-    )
+    assert one["instruction"] == "Write one record."
+    assert one["output"] == release.demonstrations(1).text()
 
 
 def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
@@ -122,10 +117,9 @@ def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
         **SCHEMA,
         "privacy": {"unit": "person", "person": {"id_column": "name", "max_rows": 3}},
     }
-    release = dpicl.protect(rows, schema, epsilon=1, account="customers", home=home)
-    assert spent(home) == {
-        "customers": (1, pytest.approx(3))
-    } and SECRET.encode() not in pickle.dumps(release)
+    release = protect(home, rows=rows, schema=schema)
+    assert spent(home) == {"customers": (1, pytest.approx(3))}
+    assert SECRET.encode() not in pickle.dumps(release)
     assert pickle.loads(pickle.dumps(release)).table(5).equals(release.table(5))
     assert "name" not in release.table(5).columns
     assert not [
@@ -140,11 +134,9 @@ def test_changed_rows_get_the_first_release_of_the_period_and_no_notebook_keeps_
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        again = dpicl.protect(frame(seed=1), SCHEMA, epsilon=1, account="customers", home=home)
+        again = protect(home, rows=frame(seed=1))
     assert again.table(20).equals(first.table(20)) and "changed" not in "".join(capsys.readouterr())
-    anew = dpicl.protect(
-        frame(), SCHEMA, epsilon=1, account="customers", period="2030-01", home=home
-    )
+    anew = protect(home, period="2030-01")
     assert not anew.table(20).equals(first.table(20)) and spent(home) == {"customers": (2, 2)}
 
 
@@ -171,7 +163,7 @@ def test_who_draws_more_slowly_than_its_twin_offers_nothing_and_notes_nothing(
 
     monkeypatch.setattr(one_release, "drafted", slow)
     monkeypatch.setattr(releases.NamedRelease, "publish", lambda *arguments: seen.append("offered"))
-    dpicl.protect(frame(seed=1), SCHEMA, epsilon=1, account="customers", budget=3, home=home)
+    protect(home, rows=frame(seed=1), budget=3)
     assert seen == [kept(home)] and spent(home) == {"customers": (1, 1)}
 
 
@@ -222,16 +214,13 @@ def test_rows_are_the_same_in_whatever_form_a_program_holds_them(home: Path) -> 
         rows.set_index(rows.index[::-1]),
     )
     frames += tuple(Stream(laid_out(table, kind)) for kind in (pa.large_string(), pa.string_view()))
-    released = [
-        dpicl.protect(one, SCHEMA, epsilon=1, account="customers", home=home) for one in frames
-    ]
+    released = [protect(home, rows=one) for one in frames]
     assert released[0].table(9).to_arrow().schema.field("since").type == pa.date32()
     changed = released[0].table(9)
     changed["age"] = [[1]] * 9  # which no number can be made of
     assert changed.to_arrow().schema.field("age").type == pa.list_(pa.int64())
-    assert spent(home) == {"customers": (1, 1)} and all(
-        one.table(9).equals(released[0].table(9)) for one in released
-    )
+    assert spent(home) == {"customers": (1, 1)}
+    assert all(one.table(9).equals(released[0].table(9)) for one in released)
     assert not private_files(home)
 
 
@@ -246,7 +235,7 @@ def test_a_schema_is_a_mapping_a_file_or_a_contract(home: Path, tmp_path: Path) 
     contract = parse_contract(whole, "customers.yaml")
     assert isinstance(contract, Contract)
     for schema in (SCHEMA, tmp_path / "customers.yaml", str(tmp_path / "customers.yaml"), contract):
-        dpicl.protect(frame(), schema, epsilon=1, account="customers", home=home)
+        protect(home, schema=schema)
     assert spent(home) == {"customers": (1, 1)}
 
 
@@ -263,9 +252,7 @@ def test_a_schema_of_python_may_hold_its_dates_arrays_and_booleans(home: Path) -
         "member": {"type": "category", "categories": [False, True]},
         "code": {"type": "category", "categories": np.arange(4)},
     }
-    table = dpicl.protect(
-        rows, {"columns": columns, "label": "member"}, epsilon=9, account="customers", home=home
-    ).table(2000)
+    table = protect(home, 9, rows=rows, schema={"columns": columns, "label": "member"}).table(2000)
     assert set(table["member"]) == {True, False} and set(table["code"]) == {0, 1, 2, 3}
     assert (table["member"].dtype, table["code"].dtype) == (bool, np.int64)
     assert table["since"].between("2015-01-01", "2025-12-31").all() and table["plan"].isna().any()

@@ -50,10 +50,8 @@ def test_every_try_of_a_release_draws_the_same_and_no_other_release_does(
         for name in ("token 0 1", "token 0 2")
     ]
     assert drawn[:4] == drawn[4:] and len(set(drawn)) == 4
-    assert (
-        not first.stream(CELL, "token 0 1").simulated
-        and journal(settings, simulated=True).stream(CELL, "token 0 1").simulated
-    )
+    assert not first.stream(CELL, "token 0 1").simulated
+    assert journal(settings, simulated=True).stream(CELL, "token 0 1").simulated
 
 
 def test_the_randomness_of_one_state_of_the_rows_is_never_used_on_another(
@@ -66,10 +64,8 @@ def test_the_randomness_of_one_state_of_the_rows_is_never_used_on_another(
     drawn = before.stream(CELL, "token 0 1").bytes(16)
     before.keep(CELL, 0, (3,))
     assert changed.read(CELL, 0) is None and changed.stream(CELL, "token 0 1").bytes(16) != drawn
-    assert (
-        journal(settings).read(CELL, 0) == (3,)
-        and journal(settings).stream(CELL, "token 0 1").bytes(16) == drawn
-    )
+    assert journal(settings).read(CELL, 0) == (3,)
+    assert journal(settings).stream(CELL, "token 0 1").bytes(16) == drawn
     forget(settings, NAMES[CELL])
     assert before.read(CELL, 0) is None and changed.stream(CELL, "token 0 1").bytes(16) != drawn
 
@@ -104,9 +100,8 @@ def test_only_the_owner_reads_seed_and_tokens(settings: Settings) -> None:
     one.stream(CELL, "x")
     one.keep(CELL, 0, (3,))
     files = [path for path in (settings.home / "private").rglob("*") if path.is_file()]
-    assert {path.name for path in files} == {"seed", "0000.json"} and {
-        stat.S_IMODE(path.stat().st_mode) for path in files
-    } == {0o600}
+    assert {path.name for path in files} == {"seed", "0000.json"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
 def test_seeded_noise_keeps_no_seed(settings: Settings) -> None:

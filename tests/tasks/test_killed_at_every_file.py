@@ -27,7 +27,6 @@ from tests.harness import (
     shop,
     shop_rows,
 )
-from tests.library.text_contracts import lines, records
 from tests.tasks.stages import End, in_process
 
 PLAIN = {**SMALL, "datasets": ["shop"], "epsilons": ["1"]}
@@ -59,7 +58,7 @@ READERS = {
 def shop_place(root: Path, *, private: bool) -> Place:
     place = new_place(root)
     install(place, shop(private=private), shop_rows(80))
-    install_texts(place, letters(private=private), lines(records(40)), lines(records(4)))
+    install_texts(place, letters(private=private))
     return place
 
 

@@ -17,7 +17,7 @@ from dpicl.ground.errors import RunError, StageFailed
 from dpicl.runs.stage import set_up, stage
 from tasks.stages import made_task
 from tests.flows.planted import CANARIES, contract, table
-from tests.harness import Place, call_main, complaint, install, new_place
+from tests.harness import Place, call_main, complaint, install, new_place, well
 from tests.leaks import hits
 
 Capture = pytest.CaptureFixture[str]
@@ -95,11 +95,9 @@ def test_a_failure_is_one_line_without_the_library_s_words(
     with pytest.raises(kind):
         STAGE("/somewhere/runs/r1", owner)
     (line,) = lines(capsys.readouterr().err)
-    assert (
-        line["level"] == "ERROR"
-        and line["message"].startswith("work: failed: ")
-        and told in line["message"]
-    )
+    assert line["level"] == "ERROR"
+    assert line["message"].startswith("work: failed: ")
+    assert told in line["message"]
     assert CANARY not in json.dumps(line)
 
 
@@ -129,9 +127,8 @@ def test_without_the_variable_logs_are_plain_and_name_the_unit(
 
 
 def test_an_unknown_format_is_refused_before_anything_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    place = new_place(tmp_path / "place")
     with place.entered(DPICL_LOG_FORMAT="xml"):
         sentence = complaint(call_main(["run", "demo"], capsys))
         with pytest.raises(Exception, match="DPICL_LOG_FORMAT"):
@@ -155,14 +152,14 @@ def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_can
     install(place, contract("logged", private=True), table())
     grid = "--datasets logged --epsilons 1 --shots 2 --seeds 0 --model fake --workers 1"
     extra = {"DASK_SCHEDULER_ADDRESS": "", "DPICL_LOG_FORMAT": "json"}
-    done = place.dpicl(
-        f"run private {grid} --executor {executor} --run-id logged", timeout=300, **extra
+    done = well(
+        place.dpicl(
+            f"run private {grid} --executor {executor} --run-id logged", timeout=300, **extra
+        )
     )
-    assert done.returncode == 0, done.stderr
     told = lines(done.stderr)
-    assert {line["run"] for line in told} == {"logged"} and {
-        line.get("attempt") for line in told
-    } == {1 if executor == "prefect" else None}
+    assert {line["run"] for line in told} == {"logged"}
+    assert {line.get("attempt") for line in told} == {1 if executor == "prefect" else None}
     ended = {(line["stage"], line.get("method", "")) for line in told if "seconds" in line}
     assert {
         ("ingest", ""),
@@ -171,13 +168,12 @@ def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_can
         ("aggregate", "gdp_tabicl"),
         ("randomise", "ldp_tabicl"),
     } <= ended
-    assert {
-        ("score", "gdp_tabicl"),
-        ("score", "ldp_tabicl"),
-        ("evaluate", "ldp_tabicl"),
-    } <= ended, "what workers do"
+    # what workers do
+    assert {("score", "gdp_tabicl"), ("score", "ldp_tabicl"), ("evaluate", "ldp_tabicl")} <= ended
+    # a line came twice or from elsewhere
     assert len(told) == len(
         [line for line in told if line["stage"] == line["message"].split(":")[0]]
-    ), "a line came twice or from elsewhere"
+    )
     assert not hits({"err": done.stderr.encode(), "out": done.stdout.encode()}, CANARIES)
-    assert hits({"err": done.stderr.encode()}, ["gdp_tabicl__logged__seed0"]), "the search is blind"
+    # the search is blind
+    assert hits({"err": done.stderr.encode()}, ["gdp_tabicl__logged__seed0"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import subprocess
-import sys
 
 import pytest
+
+from tests.harness import python
 
 FAULTS = """
 import resource, sys
@@ -23,19 +22,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """How many pages are cleared for 200 buffers of 1 MiB, one after another."""
 
 
-def faults(how: str) -> int:
-    asked = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
-    return int(
-        subprocess.run(
-            [sys.executable, "-c", FAULTS, how],
-            env=asked,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    )
-
-
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
-def test_buffers_that_are_freed_are_not_cleared_again() -> None:
-    assert faults("kept") < 10_000 < faults("as Dask starts it")
+def test_buffers_that_are_freed_are_not_cleared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    kept, as_dask_starts_it = (int(python(FAULTS, how)) for how in ("kept", "as Dask starts it"))
+    assert kept < 10_000 < as_dask_starts_it

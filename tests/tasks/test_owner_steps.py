@@ -25,7 +25,6 @@ from tests.harness import (
     shop,
     shop_rows,
 )
-from tests.library.text_contracts import lines, records
 
 GRID: dict[str, Any] = {
     "methods": ["gdp_tabicl"],
@@ -72,7 +71,7 @@ class Noting(InProcess):
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     place = new_place(tmp_path / "place")
-    install(place, shop(private=True), shop_rows(60))
+    install(place, shop(private=True))
     (place.root / "data" / "shop_queries.csv").write_text(shop_rows(6, seed=1))
     return place
 
@@ -89,21 +88,19 @@ def test_workers_are_given_what_they_may_do_before_the_owner_s_next_step_which_i
         run, noting = make_plan("private", {**GRID, "seeds": list(range(5))}, "r"), Noting()
         run_units(run, noting)
     at = {step: number for number, step in enumerate(noting.done)}
-    assert [unit for name, unit in noting.done if name == "charge"] == list("01234"), (
-        "a cap is spent in the order of the plan"
-    )
+    # a cap is spent in the order of the plan
+    assert [unit for name, unit in noting.done if name == "charge"] == list("01234")
     assert at["subsample", "0"] < at["charge", "1"] < at["subsample", "1"] < at["charge", "2"]
-    assert at["release", "0"] < at["serialize", "0"] < at["charge", "4"], (
-        "workers may score the first before the last is charged"
-    )
-    assert True in noting.looked and False in noting.looked, (
-        "what has ended is looked for between steps of the owner, and waited for without"
-    )
+    # workers may score the first before the last is charged
+    assert at["release", "0"] < at["serialize", "0"] < at["charge", "4"]
+    # what has ended is looked for between steps of the owner, and waited for without
+    assert True in noting.looked
+    assert False in noting.looked
 
 
 def test_units_that_share_a_pass_wait_for_each_other_s_charges(tmp_path: Path) -> None:
     place = new_place(tmp_path / "place")
-    install_texts(place, letters(private=False), lines(records(40)), lines(records(4)))
+    install_texts(place, letters(private=False))
     with place.entered():
         grid = {
             **GRID,
@@ -114,10 +111,10 @@ def test_units_that_share_a_pass_wait_for_each_other_s_charges(tmp_path: Path) -
         noting = Noting()
         run_units(make_plan("demo", grid, "r"), noting)
     names = [name for name, _ in noting.done]
-    assert names.count("charge") == 2 and names.index("generate") > names.index(
-        "charge", names.index("charge") + 1
-    )
-    assert names.count("generate") == 1, "one pass of the model is of both"
+    assert names.count("charge") == 2
+    assert names.index("generate") > names.index("charge", names.index("charge") + 1)
+    # one pass of the model is of both
+    assert names.count("generate") == 1
 
 
 def test_a_unit_that_the_budget_does_not_allow_is_refused_amid_others_that_are_charged_and_published(  # noqa: E501

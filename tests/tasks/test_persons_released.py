@@ -5,76 +5,50 @@ plain.
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dpicl.accounting.guarantee import amplified_epsilon
 from dpicl.ground.errors import LedgerError
-from tests.harness import Place, install, new_place, shop, shop_rows
-from tests.tasks.test_released_once import artefacts, bought, here
+from tests.harness import Place, charged, content, install, shop, shop_rows
+from tests.tasks.stages import do_run
+from tests.tasks.test_released_once import artefacts, grid
 
 MOST, ROWS = 3, 120
 
 
-PERSONS = ("ldp_tabicl", "gdp_tabicl")
-"""Methods that protect persons; contracts of texts protect rows only."""
-
-
-def person_rows() -> str:
+@pytest.fixture
+def place(place: Place) -> Place:
     """A tenth of the customers hold almost all rows."""
     header, *rows = shop_rows(ROWS).splitlines()
-    who = [f"customer-{number if number < 20 else number % 4}" for number in range(ROWS)]
-    return (
-        "\n".join(
-            [f"who,{header}", *(f"{name},{row}" for name, row in zip(who, rows, strict=True))]
-        )
-        + "\n"
-    )
-
-
-def place_of_persons(root: Path) -> Place:
-    place, contract = new_place(root), shop(private=True)
+    who = (f"customer-{number if number < 20 else number % 4}" for number in range(ROWS))
+    lines = [f"{name},{row}" for name, row in zip(who, rows, strict=True)]
+    contract = shop(private=True)
     contract["privacy"] |= {"unit": "person", "person": {"id_column": "who", "max_rows": MOST}}
-    install(place, contract, person_rows())
+    install(place, contract, "\n".join([f"who,{header}", *lines, ""]))
     return place
 
 
-def everything_in(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
-
-
 @pytest.mark.quick("gdp_tabicl")
-@pytest.mark.parametrize("method", PERSONS)
-def test_a_person_is_charged_for_the_most_rows(tmp_path: Path, method: str) -> None:
-    place = place_of_persons(tmp_path)
-    here(place, method)
-    row_cost = {
-        "gdp_tabicl": lambda epsilon, rate: 2 * amplified_epsilon(epsilon, rate),
-        "ldp_tabicl": lambda epsilon, _: epsilon,
-    }[method]
-    charged = [entry.release.guarantee for entry in bought(place, method)]
-    assert [guarantee.epsilon for guarantee in charged] == [
-        pytest.approx(MOST * row_cost(epsilon, 0.5), rel=1e-3) for epsilon in (1, 2)
-    ]
-    assert {guarantee.unit for guarantee in charged} == {"person"}
-    assert len(artefacts(place, method)) == 2
-    assert b"customer-" not in everything_in(place.home)
+@pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
+def test_a_person_is_charged_for_the_most_rows(place: Place, method: str) -> None:
+    do_run("private", grid(method))
+    guarantees = [entry.release.guarantee for entry in charged("shop")]
+    costs = [1, 2] if method == "ldp_tabicl" else [2 * amplified_epsilon(it, 0.5) for it in (1, 2)]
+    assert [guarantee.epsilon for guarantee in guarantees] == pytest.approx(
+        [MOST * cost for cost in costs], rel=1e-3
+    )
+    assert {guarantee.unit for guarantee in guarantees} == {"person"}
+    assert len(artefacts(place)) == 2
+    assert not any(b"customer-" in data for data in content(place.home).values())
 
 
-def test_an_edited_ledger_stops_a_run_before_it_begins(tmp_path: Path) -> None:
-    place = place_of_persons(tmp_path)
-    here(place, "gdp_tabicl")
-    runs = _runs(place)
+def test_an_edited_ledger_stops_a_run_before_it_begins(place: Place) -> None:
+    do_run("private", grid("gdp_tabicl"))
     with sqlite3.connect(place.home / "ledger.db") as database:
         database.execute(
             "UPDATE records SET content = replace(content, '\"epsilon_cap\":', '\"epsilon_cap\":9')"
         )
     with pytest.raises(LedgerError):
-        here(place, "gdp_tabicl")
-    assert _runs(place) == runs
-
-
-def _runs(place: Place) -> Any:
-    return sorted(path.name for path in (place.home / "runs").iterdir())
+        do_run("private", grid("gdp_tabicl"), "again")
+    assert [path.name for path in (place.home / "runs").iterdir()] == ["r"]

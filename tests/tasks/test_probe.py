@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,16 +24,7 @@ from dpicl.runs.plan import draft_plan
 from dpicl.runs.probe import PROBE
 from dpicl.runs.run_folder import read_plan
 from tasks.stages import probe
-from tests.harness import (
-    Place,
-    charged,
-    install,
-    install_texts,
-    letters,
-    new_place,
-    shop,
-    shop_rows,
-)
+from tests.harness import Place, charged, install, install_texts, letters, shop
 from tests.library.endpoint_server import Habits, serving
 from tests.library.text_contracts import as_free_text, lines, records
 from tests.library.vote_models import made, tiny_model
@@ -53,12 +43,25 @@ ASKED = {**TABLES, "methods": ["dp_icl"], "datasets": ["letters"]}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    install(place, shop(private=True), shop_rows(60))
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    with place.entered():
-        yield place
+def place(place: Place) -> Place:
+    install(place, shop(private=True))
+    install_texts(place, letters(private=True))
+    return place
+
+
+def short_model(folder: Path, tokens: int) -> Path:
+    """One that reads no more than so many."""
+
+    def config(vocabulary: int) -> GPT2Config:
+        return GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=tokens)
+
+    return made(tiny_model(folder), folder / "short", config)
+
+
+def install_open_answers(place: Place) -> None:
+    content = letters("written", private=True)
+    as_free_text(content)
+    install_texts(place, content)
 
 
 def planned(changes: dict[str, Any], run_id: str = "a", pipeline: str = "private") -> str:
@@ -105,13 +108,7 @@ def test_a_server_that_is_not_there_is_refused(place: Place) -> None:
 def test_a_reader_is_asked_as_well_as_the_model_that_answers(
     place: Place, grid: dict[str, Any], tmp_path: Path
 ) -> None:
-    short = made(
-        tiny_model(tmp_path),
-        tmp_path / "short",
-        lambda vocabulary: GPT2Config(
-            n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=12
-        ),
-    )
+    short = short_model(tmp_path, 12)
     told = refused({**grid, "model": "fake", "generator": str(short)})
     assert "reads 12 tokens" in told or "reads at most 12" in told
 
@@ -124,21 +121,13 @@ def test_a_reader_is_asked_as_well_as_the_model_that_answers(
 def test_prompts_longer_than_a_model_reads_are_refused_before_anything_is_charged(
     place: Place, method: str, tokens: int, shots: int, tmp_path: Path
 ) -> None:
-    short = made(
-        tiny_model(tmp_path),
-        tmp_path / "short",
-        lambda vocabulary: GPT2Config(
-            n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=tokens
-        ),
-    )
+    short = short_model(tmp_path, tokens)
     grid = {**TABLES, "methods": [method], "model": str(short), "shots": [1]}
     assert probe.fn(planned(grid, "fits")) == "1 model answers"
     told = refused({**grid, "shots": [shots]})
-    assert (
-        f"shop, prompts of {shots} shots" in told
-        and f"reads at most {tokens}" in told
-        and "expected fewer demonstrations" in told
-    )
+    assert f"shop, prompts of {shots} shots" in told
+    assert f"reads at most {tokens}" in told
+    assert "expected fewer demonstrations" in told
 
 
 def test_what_was_answered_is_kept_and_not_asked_again(place: Place) -> None:
@@ -167,18 +156,15 @@ def test_asking_refuses_a_model_before_its_release_is_opened(place: Place, habit
         asked = wish()
         with pytest.raises(ModelError):
             list(
-                QuerySession(
-                    replace(asked, model=spec),
-                    Settings.from_environment(),
-                ).answer(["one"])
+                QuerySession(replace(asked, model=spec), Settings.from_environment()).answer(
+                    ["one"]
+                )
             )
     assert not charged() and not list((place.home / "private").rglob("opened.json"))
 
 
 def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
-    content = letters("written", private=True)
-    as_free_text(content)
-    install_texts(place, content, lines(records(40)), lines(records(4)))
+    install_open_answers(place)
     with serving(Habits(apis=("chat",), logprobs="none", writes=True)) as server:
         fine = {**ASKED, "datasets": ["written"], "generator": "fake"}
         assert probe.fn(planned({**fine, "model": f"{server.url}#m"})) == "2 models answer"
@@ -190,9 +176,7 @@ def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
 def test_open_answers_are_not_asked_for_where_nothing_can_measure_them(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = letters("written", private=True)
-    as_free_text(content)
-    install_texts(place, content, lines(records(40)), lines(records(4)))
+    install_open_answers(place)
     for name in ("rouge_score", "rouge_score.rouge_scorer"):
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     scorers.cache_clear()
@@ -216,9 +200,8 @@ def test_texts_under_a_cap_are_answered_by_a_model_that_was_named(
         draft_plan(unnamed, {"datasets": ["letters"], "model": "tiny"}, settings).model.kind
         == "tiny"
     )
-    assert draft_plan(unnamed, {}, settings).model.kind == "tiny", (
-        "a benchmark's budget is nobody's"
-    )
+    # a benchmark's budget is nobody's
+    assert draft_plan(unnamed, {}, settings).model.kind == "tiny"
     assert not charged()
 
 

@@ -4,7 +4,6 @@ price of one charge.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 import dpicl
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.methods import DEFAULTS
-from tests.harness import Place, install, new_place, shop, shop_rows
+from tests.harness import Place, install, new_place, python, shop, shop_rows
 
 HOLDS_ROWS = ("mst_tabicl", "ldp_tabicl")
 
@@ -45,9 +44,8 @@ def test_a_table_has_any_number_of_rows_in_the_contracts_types(place: Place, met
     release = released(place, method)
     table = release.table(5000)
     contract = release.contract
-    assert len(table) == 5000 and list(table.columns) == [
-        name for name in contract.columns if name in table.columns
-    ]
+    assert len(table) == 5000
+    assert list(table.columns) == [name for name in contract.columns if name in table.columns]
     assert contract.label.column in table.columns
     kinds = {"category": pa.string(), "integer": pa.int64(), "real": pa.float64()}
     rows = table.to_arrow()
@@ -56,19 +54,20 @@ def test_a_table_has_any_number_of_rows_in_the_contracts_types(place: Place, met
         assert kind == kinds[contract.columns[name].type] or (
             kind == pa.large_string() and contract.columns[name].type == "category"
         )
-    assert table.equals(released(place, method).table(5000)), "the same again"
+    # the same again
+    assert table.equals(released(place, method).table(5000))
     assert len(release.table(3)) == 3 and len(release.table()) == 10_000
     assert type(table[table.columns[:2]]) is pd.DataFrame and type(table.copy()) is pd.DataFrame
     sample = table.head(200).drop_duplicates()
-    assert len(sample) > 5, "rows come in no order"
+    # rows come in no order
+    assert len(sample) > 5
 
 
 @pytest.mark.exhaustive
 def test_quality_takes_a_number_of_simulations(place: Place) -> None:
     release = released(place)
-    assert (
-        release.quality(4).epsilon == 2 and release.quality(4).scores == release.quality(4).scores
-    )
+    assert release.quality(4).epsilon == 2
+    assert release.quality(4).scores == release.quality(4).scores
     with pytest.raises(ParameterError, match="simulations=3: expected a whole number, 4 or more"):
         release.quality(3)
 
@@ -175,11 +174,7 @@ def test_rows_are_exported_without_pandas_or_scikit_learn(place: Place) -> None:
         "session.protect('shop', epsilon=2).arrow(100)\n"
         "print([name for name in ('sklearn', 'scipy', 'torch', 'prefect') if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert python(program, folder=place.root) == "[]"
 
 
 @pytest.mark.quick("options3")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import re
 import shutil
@@ -30,11 +29,12 @@ from dpicl.installation.restore import BackupManifest, Restored, adopt, back_up,
 from dpicl.ledger import Account, load_key
 from dpicl.ledger.keys import Anchor, Head
 from tests.guard import kill_before
-from tests.harness import content, new_place, shop, until
+from tests.harness import content, exit_code, forked, new_place, shop, until
 from tests.ledger.postgres import Server, running_postgres
 from tests.ledger.workload import ADD, cost, release, sha256
 from tests.tasks.test_adopt import AT, OTHER, SHOP, charged, draw, lose
 
+Backup = tuple[Path, Path]
 UNUSED = Account("unused", "row", ADD, epsilon_cap=7.0)
 
 
@@ -51,7 +51,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 
 
 @pytest.fixture
-def backup(settings: Settings, tmp_path: Path) -> tuple[Path, Path]:
+def backup(settings: Settings, tmp_path: Path) -> Backup:
     """A backup of accounts shop (a, b published, c reserved; 3 of 4), other (d; 1 of 2) and unused
     (0 of 7), and its key.
     """
@@ -59,45 +59,42 @@ def backup(settings: Settings, tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "backup", tmp_path / "backup.key"
 
 
+@pytest.fixture
 def bare(settings: Settings, tmp_path: Path) -> Settings:
     """Another machine."""
     return replace(settings, home=tmp_path / "bare")
 
 
 def test_a_restored_ledger_verifies_and_says_where_it_comes_from(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+    settings: Settings, backup: Backup, bare: Settings
 ) -> None:
     with open_ledger(settings) as ledger:
         before, end = (
             {name: ledger.spent(name).epsilon for name in ("shop", "other", "unused")},
             ledger.end,
         )
-    done = restore(bare(settings, tmp_path), *backup)
+    done = restore(bare, *backup)
     assert (done.manifest.record, done.record) == (end.sequence, end.sequence + 1)
     assert {account.name: (spent, account.epsilon_cap) for account, spent in done.accounts} == {
         name: (spent, 0) for name, spent in before.items()
     }
-    with open_ledger(bare(settings, tmp_path)) as ledger:
+    with open_ledger(bare) as ledger:
         assert ledger.verify() == done.record
         record = json.loads(ledger.adopted_record()["content"])
-        assert (
-            record["backup"]["taken_utc"] == done.manifest.taken_utc
-            and record["backup"]["record"] == end.sequence
-        )
+        assert record["backup"]["taken_utc"] == done.manifest.taken_utc
+        assert record["backup"]["record"] == end.sequence
         assert ledger.published(release("a").release_id) == sha256("a")
-    assert artefact_of(bare(settings, tmp_path), release("a")).read_bytes() == b"a"
-    for path in bare(settings, tmp_path).home.rglob("*"):
+    assert artefact_of(bare, release("a")).read_bytes() == b"a"
+    for path in bare.home.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_nothing_is_charged_until_caps_are_stated(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_nothing_is_charged_until_caps_are_stated(backup: Backup, bare: Settings) -> None:
     """Whatever contracts declare: the one that was known, a larger one, or one of rows that the
     backup does not know.
     """
-    done = restore(home := bare(settings, tmp_path), *backup)
-    with open_ledger(home) as ledger:
+    done = restore(bare, *backup)
+    with open_ledger(bare) as ledger:
         for account, place in (
             (SHOP, AT),
             (OTHER, "file:/other"),
@@ -113,42 +110,38 @@ def test_nothing_is_charged_until_caps_are_stated(
                     f"{re.escape(done.manifest.taken_utc)}$",
                 ):
                     ledger.reserve(release("x", cost(1e-9), account=account.name), first=declared)
-        assert not ledger.reserve(release("a")).is_new, "what stands costs nothing"
+        # what stands costs nothing
+        assert not ledger.reserve(release("a")).is_new
         ledger.set_cap("shop", 4.0)
         ledger.set_cap("new", 1.0)
-        assert (
-            ledger.reserve(release("x")).is_new
-            and ledger.reserve(release("y", account="new")).is_new
-        )
+        assert ledger.reserve(release("x")).is_new
+        assert ledger.reserve(release("y", account="new")).is_new
         with pytest.raises(BudgetError, match=r"spent 4 of cap 4.*\(pure sum\)$"):
             ledger.reserve(release("z"))
         ledger.set_cap("new", 0.0)
-        assert ledger.dry_run("new", []).closed_by == "", "a command has set it since"
+        # a command has set it since
+        assert ledger.dry_run("new", []).closed_by == ""
         assert ledger.ensure_account(replace(SHOP, epsilon_cap=1000.0), [AT]).epsilon_cap == 4.0
         ledger.verify()
 
 
 def test_what_was_charged_and_not_published_is_charged_again(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+    backup: Backup, bare: Settings
 ) -> None:
     """It may have been drawn and read after the backup: another draw under the first charge would
     be free.
     """
-    restore(home := bare(settings, tmp_path), *backup)
-    with open_ledger(home) as ledger:
+    restore(bare, *backup)
+    with open_ledger(bare) as ledger:
         with pytest.raises(BudgetError):
             ledger.reserve(release("c"))
-        assert (
-            ledger.spent("shop").epsilon == 3
-            and not receipt_of(home, "shop", release("c").release_id).exists()
-        )
+        assert ledger.spent("shop").epsilon == 3
+        assert not receipt_of(bare, "shop", release("c").release_id).exists()
         ledger.set_cap("shop", 4.0)
         assert ledger.reserve(release("c")).is_new and ledger.spent("shop").epsilon == 4
 
 
-def test_a_host_that_has_seen_more_refuses_the_backup(
-    settings: Settings, backup: tuple[Path, Path]
-) -> None:
+def test_a_host_that_has_seen_more_refuses_the_backup(settings: Settings, backup: Backup) -> None:
     with open_ledger(settings) as ledger:
         draw(ledger, settings, "e")
     with pytest.raises(LedgerRefusedError, match="is a ledger already"):
@@ -185,7 +178,7 @@ def test_a_host_that_has_seen_more_refuses_the_backup(
 
 @pytest.mark.parametrize("log", ["-wal", "-shm", "-journal"])
 def test_a_log_that_was_left_beside_a_lost_ledger_is_named(
-    settings: Settings, backup: tuple[Path, Path], log: str
+    settings: Settings, backup: Backup, log: str
 ) -> None:
     """SQLite would read it as the restored ledger's."""
     lose(settings)
@@ -202,26 +195,22 @@ def test_a_log_that_was_left_beside_a_lost_ledger_is_named(
     assert restore(settings, *backup).record
 
 
-def test_a_file_of_another_installation_is_not_written_over(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
-) -> None:
-    home = bare(settings, tmp_path)
-    load_key(home.make_home() / KEY)
-    before = content(home.home)
+def test_a_file_of_another_installation_is_not_written_over(backup: Backup, bare: Settings) -> None:
+    load_key(bare.make_home() / KEY)
+    before = content(bare.home)
     with pytest.raises(LedgerRefusedError, match="ledger.key: is not the backup's"):
-        restore(home, *backup)
-    assert content(home.home) == before
+        restore(bare, *backup)
+    assert content(bare.home) == before
 
 
 def test_a_home_in_which_something_else_is_being_restored_is_left_alone(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+    backup: Backup, bare: Settings, tmp_path: Path
 ) -> None:
-    home = bare(settings, tmp_path)
-    (home.make_home() / RESTORING).write_text("2026-01-01 another attempt")
+    (bare.make_home() / RESTORING).write_text("2026-01-01 another attempt")
     with pytest.raises(LedgerRefusedError):
-        restore(home, *backup)
+        restore(bare, *backup)
     with pytest.raises(LedgerRefusedError):
-        back_up(home, tmp_path / "second", backup[1])
+        back_up(bare, tmp_path / "second", backup[1])
 
 
 # The sealed file.
@@ -236,37 +225,29 @@ HARMS: dict[str, Callable[[bytes], bytes]] = {
         f"byte {share:.0%}": lambda sealed, share=share: _flipped(
             sealed, int(share * (len(sealed) - 1))
         )
-        for share in (0, 0.0001, 0.3, 0.7, 1)
+        for share in (0.0001, 0.3, 1)
     },  # type: ignore[misc]
-    "cut by a byte": lambda sealed: sealed[:-1],
     "cut in half": lambda sealed: sealed[: len(sealed) // 2],
     "empty": lambda sealed: b"",
-    "longer": lambda sealed: sealed + b"x",
 }
-MORE_HARMS = ("byte 0%", "byte 70%", "cut by a byte", "longer")
-"""Like one of the others."""
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        pytest.param(harm, marks=pytest.mark.exhaustive if harm in MORE_HARMS else ())
-        for harm in HARMS
-    ],
-)
+@pytest.mark.parametrize("harm", HARMS)
 def test_an_altered_backup_is_refused_by_one_sentence(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path, harm: str
+    backup: Backup, bare: Settings, tmp_path: Path, harm: str
 ) -> None:
     file, key = backup
     file.write_bytes(HARMS[harm](file.read_bytes()))
     with pytest.raises(
         ParameterError, match=r"^backup=backup: expected a whole file sealed with this key"
     ) as refused:
-        restore(bare(settings, tmp_path), file, key)
+        restore(bare, file, key)
     assert "\n" not in str(refused.value) and not content(tmp_path / "bare")
 
 
-def test_chunks_cannot_be_left_out_or_cut_off(settings: Settings, tmp_path: Path) -> None:
+def test_chunks_cannot_be_left_out_or_cut_off(
+    settings: Settings, bare: Settings, tmp_path: Path
+) -> None:
     artefact_of(settings, release("a")).write_bytes(os.urandom(3 << 20))
     file, key = tmp_path / "large", tmp_path / "large.key"
     back_up(settings, file, key)
@@ -279,13 +260,13 @@ def test_chunks_cannot_be_left_out_or_cut_off(settings: Settings, tmp_path: Path
     ):
         file.write_bytes(harmed)
         with pytest.raises(ParameterError, match="a byte was changed or is missing"):
-            restore(bare(settings, tmp_path), file, key)
+            restore(bare, file, key)
     file.write_bytes(sealed)
-    assert restore(bare(settings, tmp_path), file, key).record
+    assert restore(bare, file, key).record
 
 
 def test_a_backup_of_a_later_version_says_which(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, bare: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @dataclass(frozen=True)
     class Later(BackupManifest):
@@ -298,7 +279,7 @@ def test_a_backup_of_a_later_version_says_which(
     with pytest.raises(
         ParameterError, match=r"backup=backup: .*it was written by dpicl 9\.1\.0, and this is dpicl"
     ):
-        restore(bare(settings, tmp_path), tmp_path / "backup", tmp_path / "key")
+        restore(bare, tmp_path / "backup", tmp_path / "key")
 
 
 def test_a_place_where_no_backup_can_be_is_named(settings: Settings, tmp_path: Path) -> None:
@@ -321,12 +302,11 @@ def test_a_place_where_no_backup_can_be_is_named(settings: Settings, tmp_path: P
 
 
 def test_a_ledger_that_somebody_makes_meanwhile_is_named_with_the_way_out(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backup: Backup, bare: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = bare(settings, tmp_path)
 
     def place(*_: object) -> None:
-        (home.home / "ledger.db").write_bytes(b"")
+        (bare.home / "ledger.db").write_bytes(b"")
 
     monkeypatch.setattr(dpicl.installation.restore, "_place", place)
     with pytest.raises(
@@ -334,14 +314,14 @@ def test_a_ledger_that_somebody_makes_meanwhile_is_named_with_the_way_out(
         match="ledger.db: somebody made a ledger meanwhile; put it aside, .* give the same command "
         "again",
     ):
-        restore(home, *backup)
+        restore(bare, *backup)
     monkeypatch.undo()
-    (home.home / "ledger.db").rename(tmp_path / "aside")
-    check_whole(restore(home, *backup), home)
+    (bare.home / "ledger.db").rename(tmp_path / "aside")
+    check_whole(restore(bare, *backup), bare)
 
 
 def test_a_key_is_a_private_file_outside_the_home_and_stays(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+    settings: Settings, backup: Backup, bare: Settings, tmp_path: Path
 ) -> None:
     file, key = backup
     assert stat.S_IMODE(key.stat().st_mode) == stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -354,12 +334,12 @@ def test_a_key_is_a_private_file_outside_the_home_and_stays(
     wrong = tmp_path / "wrong.key"
     back_up(settings, tmp_path / "third", wrong)
     with pytest.raises(ParameterError, match="or the key is another"):
-        restore(bare(settings, tmp_path), file, wrong)
+        restore(bare, file, wrong)
     key.chmod(0o644)
     with pytest.raises(ParameterError, match="0644 lets others read"):
-        restore(bare(settings, tmp_path), file, key)
+        restore(bare, file, key)
     with pytest.raises(ParameterError, match="the file with the key"):
-        restore(bare(settings, tmp_path), file, tmp_path / "none.key")
+        restore(bare, file, tmp_path / "none.key")
 
 
 def test_a_backup_holds_no_private_file_and_no_run(settings: Settings, tmp_path: Path) -> None:
@@ -386,9 +366,9 @@ def test_a_backup_holds_no_private_file_and_no_run(settings: Settings, tmp_path:
     ]
 
 
-def test_an_installation_without_a_ledger_has_no_backup(settings: Settings, tmp_path: Path) -> None:
+def test_an_installation_without_a_ledger_has_no_backup(bare: Settings, tmp_path: Path) -> None:
     with pytest.raises(LedgerRefusedError, match="no ledger to back up"):
-        back_up(bare(settings, tmp_path), tmp_path / "backup", tmp_path / "key")
+        back_up(bare, tmp_path / "backup", tmp_path / "key")
     assert not (tmp_path / "bare").exists() and not (tmp_path / "key").exists()
 
 
@@ -401,24 +381,22 @@ def server() -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture
+def shared(settings: Settings, server: Server, tmp_path: Path) -> Settings:
+    """A home whose ledger is on the server."""
+    witnesses, ledger = tmp_path / "witness", server.emptied()
+    return replace(settings, home=tmp_path / "shared", witnesses=witnesses, ledger=ledger)
+
+
 @pytest.mark.exhaustive
 def test_a_home_comes_back_beside_a_ledger_on_a_server(
-    settings: Settings, server: Server, tmp_path: Path
+    server: Server, shared: Settings, bare: Settings, tmp_path: Path
 ) -> None:
-    shared, file, key = (
-        replace(
-            settings,
-            home=tmp_path / "shared",
-            witnesses=tmp_path / "witness",
-            ledger=server.emptied(),
-        ),
-        tmp_path / "backup",
-        tmp_path / "key",
-    )
+    file, key = tmp_path / "backup", tmp_path / "key"
     charged(shared)
     assert back_up(shared, file, key).manifest.ledger == "server"
     with pytest.raises(ParameterError, match="expected the address of the PostgreSQL"):
-        restore(bare(settings, tmp_path), file, key)
+        restore(bare, file, key)
     with open_ledger(shared) as ledger:
         draw(ledger, shared, "e")
     shutil.rmtree(shared.home)  # the database goes on, and has what was charged since
@@ -430,11 +408,9 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(
     shutil.rmtree(shared.home)
     restore(shared, file, key)
     with open_ledger(shared) as ledger:
-        assert (
-            ledger.verify()
-            and ledger.spent("shop").epsilon == 4
-            and {one.epsilon_cap for one in ledger.accounts()} == {0}
-        )
+        assert ledger.verify()
+        assert ledger.spent("shop").epsilon == 4
+        assert {one.epsilon_cap for one in ledger.accounts()} == {0}
     assert not [one for one in findings(shared) if one.is_fault]
     shutil.rmtree(shared.home)
     server.emptied()
@@ -445,20 +421,12 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(
 
 @pytest.mark.exhaustive
 def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
-    settings: Settings, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database may have been lost again, and come back from its own dump of a time when caps
     had been stated.
     """
-    shared, sealed = (
-        replace(
-            settings,
-            home=tmp_path / "shared",
-            witnesses=tmp_path / "witness",
-            ledger=server.emptied(),
-        ),
-        (tmp_path / "backup", tmp_path / "key"),
-    )
+    sealed = tmp_path / "backup", tmp_path / "key"
     charged(shared)
     back_up(shared, *sealed)
     records = []
@@ -470,7 +438,8 @@ def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
                 restore(shared, *sealed)
         records.append(restore(shared, *sealed).record)
         with open_ledger(shared) as ledger:
-            assert ledger.verify() == records[-1], "once an attempt, however often it is killed"
+            # once an attempt, however often it is killed
+            assert ledger.verify() == records[-1]
             assert {one.epsilon_cap for one in ledger.accounts()} == {0}
             ledger.set_cap("shop", 9.0)
     assert records[1] == records[0] + 2
@@ -508,9 +477,8 @@ def test_a_backup_of_a_ledger_in_use_is_of_one_moment(settings: Settings, tmp_pa
     finally:
         ended.set()
         worker.join()
-    assert written[-1].manifest.releases > written[0].manifest.releases and not any(
-        one.missing for one in written
-    )
+    assert written[-1].manifest.releases > written[0].manifest.releases
+    assert not any(one.missing for one in written)
     for number in range(5):
         home = replace(settings, home=tmp_path / f"home {number}")
         restore(home, tmp_path / f"backup {number}", tmp_path / "key")
@@ -528,19 +496,17 @@ def test_a_backup_of_a_ledger_in_use_is_of_one_moment(settings: Settings, tmp_pa
 # Restored and lost again.
 
 
-def test_receipts_remember_a_restore(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_receipts_remember_a_restore(backup: Backup, bare: Settings) -> None:
     """Rebuilt from receipts, a restored ledger has the caps that were stated after the restore, and
     no others.
     """
-    restore(home := bare(settings, tmp_path), *backup)
-    with open_ledger(home) as ledger:
+    restore(bare, *backup)
+    with open_ledger(bare) as ledger:
         ledger.set_cap("other", 2.0)
-        write_cap(ledger, "other", home)
-    lose(home)
-    adopt(home)
-    with open_ledger(home) as ledger:
+        write_cap(ledger, "other", bare)
+    lose(bare)
+    adopt(bare)
+    with open_ledger(bare) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
         assert caps == {"shop": 0, "other": 2, "unused": 0}
         assert (
@@ -550,13 +516,13 @@ def test_receipts_remember_a_restore(
 
 
 def test_a_restored_ledger_is_backed_up_and_restored_again(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+    settings: Settings, backup: Backup, bare: Settings, tmp_path: Path
 ) -> None:
-    restore(home := bare(settings, tmp_path), *backup)
-    with open_ledger(home) as ledger:
+    restore(bare, *backup)
+    with open_ledger(bare) as ledger:
         ledger.set_cap("shop", 4.0)
-        draw(ledger, home, "e")
-    back_up(home, tmp_path / "second", backup[1])
+        draw(ledger, bare, "e")
+    back_up(bare, tmp_path / "second", backup[1])
     restore(third := replace(settings, home=tmp_path / "third"), tmp_path / "second", backup[1])
     with open_ledger(third) as ledger:
         ledger.verify()
@@ -572,16 +538,6 @@ def die_at(line: int, settings: Settings, file: Path, key: Path) -> None:
     """Restore, and be killed before the given line of the module that is carried out."""
     kill_before(line, dpicl.installation.restore)
     restore(settings, file, key)
-
-
-def killed(line: int, settings: Settings, file: Path, key: Path) -> int:
-    process = multiprocessing.get_context("forkserver").Process(
-        target=die_at, args=(line, settings, file, key)
-    )
-    process.start()
-    process.join(60)
-    assert process.exitcode is not None, "the restore hangs"
-    return process.exitcode
 
 
 def check_whole(done: Restored, settings: Settings) -> None:
@@ -604,16 +560,13 @@ def check_whole(done: Restored, settings: Settings) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("every", [31, 1])
 def test_a_restore_killed_at_every_line_ends_as_one_left_alone(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path, every: int
+    settings: Settings, backup: Backup, tmp_path: Path, every: int
 ) -> None:
     for line in range(0, 2000, every):
         home = replace(settings, home=tmp_path / str(line))
-        code = killed(line, home, *backup)
+        code = exit_code(forked(die_at, line, home, *backup))
         # an empty home may have been begun, or all is restored
-        with (
-            suppress(DpiclError),
-            open_ledger(home) as ledger,
-        ):
+        with suppress(DpiclError), open_ledger(home) as ledger:
             assert {account.epsilon_cap for account in ledger.accounts()} <= {0}
             assert code == 0 or (home.home / "ledger.db").exists()
         if code == 0:

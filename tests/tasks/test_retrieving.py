@@ -4,19 +4,15 @@ whoever asks, dies or edits the file.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 import signal
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import dpicl.release.query_session
 from dpicl.ground.errors import LedgerError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
@@ -24,50 +20,42 @@ from dpicl.mechanisms.keyed_subsets import MARK_BYTES
 from dpicl.methods.ensemble_voting import RetrievalSpending
 from dpicl.methods.options import EnsembleOptions
 from dpicl.models.embedding import HASHED
-from dpicl.models.spec import ModelSpec
 from dpicl.release.journal import FileSpending
-from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
-from tests.harness import Place, charged, install_texts, letters, new_place
+from dpicl.release.query_session import Answered
+from tests.harness import Place, charged, exit_code, forked, install_texts, letters, new_place
 from tests.library.text_contracts import lines, records
-from tests.tasks.protocol import dying
+from tests.tasks import test_asking
+from tests.tasks.test_asking import place
 
-COUNT, MOST, ROWS = 128, 2, 40
-NEAR = EnsembleOptions(noise="exponential", similarity=0.2, participations=MOST)
+__all__ = ["place"]
+
+MOST, ROWS = 2, 40
 THREADS = 8
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    install_texts(
-        place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(ROWS)), lines(records(4))
-    )
-    with place.entered():
-        yield place
-
-
-def wish() -> EnsembleRequest:
-    contract = Settings.from_environment().texts("letters")
-    return EnsembleRequest(
-        contract.model_copy(update={"query_count": COUNT}),
-        2.0,
-        1,
-        ModelSpec(name="fake", kind="fake"),
-        NEAR,
-    )
+NEAR = {
+    "options": EnsembleOptions(noise="exponential", similarity=0.2, participations=MOST),
+    "count": 128,
+}
 
 
 def ask(*queries: str) -> list[Answered]:
-    return list(QuerySession(wish(), Settings.from_environment()).answer(queries))
+    return test_asking.ask(*queries, **NEAR)
 
 
 def near_to(number: int) -> str:
     return f"Re {number}: letter {number} of ann"
 
 
+def spending(place: Place) -> Path:
+    """Where it is kept who took part."""
+    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    return folder
+
+
 def uses(place: Place) -> np.ndarray:
     """In which queries each member took part: shape (queries, members)."""
-    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    folder = spending(place)
     members = len((folder / "members").read_bytes()) // MARK_BYTES
     bits = [
         np.frombuffer(path.read_bytes(), dtype=np.uint8) for path in sorted(folder.glob("*.bits"))
@@ -79,20 +67,17 @@ def test_the_cap_is_charged_once_and_every_text_stops_at_its_own_uses(place: Pla
     first = ask(near_to(0))
     more = ask(*[near_to(number) for number in range(1, 12)])
     (entry,) = charged()
-    assert (
-        entry.release.guarantee.epsilon == pytest.approx(2.0)
-        and entry.release.parameters["embedder"] == HASHED
-        and first[0].charged
-        and not any(one.charged for one in more)
-    )
+    assert entry.release.guarantee.epsilon == pytest.approx(2.0)
+    assert entry.release.parameters["embedder"] == HASHED
+    assert first[0].charged
+    assert not any(one.charged for one in more)
     assert all(one.answer in ("Wanted", "Unwanted") for one in (*first, *more))
     taken = uses(place)
-    assert (
-        taken.shape == (12, ROWS)
-        and taken.sum(axis=0).max() == MOST
-        and (taken.sum(axis=1)[:2] > 0).all()
-    )
-    assert not taken[-1].any(), "nobody has uses left, and the query is answered like any other"
+    assert taken.shape == (12, ROWS)
+    assert taken.sum(axis=0).max() == MOST
+    assert (taken.sum(axis=1)[:2] > 0).all()
+    # nobody has uses left, and the query is answered like any other
+    assert not taken[-1].any()
 
 
 def test_a_text_that_comes_later_takes_no_part_and_one_that_stays_keeps_its_uses(
@@ -117,7 +102,7 @@ def test_a_text_that_comes_later_takes_no_part_and_one_that_stays_keeps_its_uses
 @pytest.mark.parametrize("lost", ["members", "000000.bits", "uses"])
 def test_nothing_is_answered_where_what_was_spent_is_lost(place: Place, lost: str) -> None:
     ask(near_to(0))
-    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    folder = spending(place)
     (folder if lost == "uses" else folder / lost).rename(place.root / "lost")
     with pytest.raises(
         LedgerError,
@@ -132,7 +117,7 @@ def test_nothing_is_answered_where_what_was_spent_is_lost(place: Place, lost: st
 @pytest.mark.parametrize("damaged", ["members", "000000.bits"])
 def test_nothing_is_answered_where_what_was_spent_is_damaged(place: Place, damaged: str) -> None:
     ask(near_to(0))
-    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    folder = spending(place)
     (folder / damaged).write_bytes(b"1")
     with pytest.raises(LedgerError, match="is damaged"):
         ask(near_to(1))
@@ -140,10 +125,9 @@ def test_nothing_is_answered_where_what_was_spent_is_damaged(place: Place, damag
 
 def test_spending_is_its_owner_s_only_and_holds_no_text(place: Place) -> None:
     ask(near_to(0))
-    (folder,) = (place.home / "private" / "journals").glob("*/uses")
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
-        0o600
-    } and folder.stat().st_mode & 0o777 == 0o700
+    folder = spending(place)
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert folder.stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "000000.bits", "members"]
     assert not any(b"letter" in path.read_bytes() for path in folder.iterdir())
 
@@ -182,15 +166,14 @@ def test_nothing_else_that_leaves_depends_on_who_took_part(
     place: Place, tmp_path: Path, other: list[Any]
 ) -> None:
     budget = {"budget": {"epsilon": 5, "delta": 0.01}}
-    install_texts(place, letters(privacy=budget), lines(records(ROWS)), lines(records(4)))
+    install_texts(place, letters(privacy=budget))
     beside = new_place(tmp_path / "beside")
-    install_texts(beside, letters(privacy=budget), lines(other), lines(records(4)))
+    install_texts(beside, letters(privacy=budget), lines(other))
     first = public_bytes(place)
     with beside.entered():
         second = public_bytes(beside)
-    assert first.startswith("0 ANSWER") and first.replace(str(place.root), "") == second.replace(
-        str(beside.root), ""
-    )
+    assert first.startswith("0 ANSWER")
+    assert first.replace(str(place.root), "") == second.replace(str(beside.root), "")
 
 
 def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_path: Path) -> None:
@@ -202,39 +185,13 @@ def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_pat
     for number in range(12):
         is_near = chance.random(60) < 0.3
         rows = kept.admit(number, units, is_near)
-        assert (
-            np.array_equal(rows, counted.admit(number, units, is_near))
-            and not (rows & ~is_near).any()
-        )
+        assert np.array_equal(rows, counted.admit(number, units, is_near))
+        assert not (rows & ~is_near).any()
         again = FileSpending("letters", tmp_path, MOST, b"", set).admit(
             number, units[::-1], is_near[::-1]
         )
-        assert np.array_equal(again[::-1], rows), "asked again, in whatever order the rows are"
-
-
-def _asking(environment: Mapping[str, str], queries: list[list[str]], step: str | None) -> None:
-    """Threads that ask at once, each its own queries; or die before or after takers are written,
-    votes are cast or an answer is kept.
-    """
-    os.environ.update(environment)
-    if step is not None:
-        name, _, side = step.partition(" ")
-        owner, function = {
-            "uses": (FileSpending, "_write"),
-            "votes": (dpicl.release.query_session.dp_icl, "consult"),
-            "keep": (dpicl.release.query_session.EnsembleRelease, "_keep"),
-        }[name]
-        setattr(owner, function, dying(getattr(owner, function), (function, 0, side)))
-    with ThreadPoolExecutor(len(queries)) as pool:
-        list(pool.map(lambda some: ask(*some), queries))
-
-
-def in_process(place: Place, queries: list[list[str]], step: str | None = None) -> Any:
-    process = multiprocessing.get_context("forkserver").Process(
-        target=_asking, args=(place.environment, queries, step)
-    )
-    process.start()
-    return process
+        # asked again, in whatever order the rows are
+        assert np.array_equal(again[::-1], rows)
 
 
 @pytest.mark.quick("keep before")
@@ -245,9 +202,8 @@ def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place,
     """An answer that was seen was paid for before: whoever asks again has the same takers, and the
     rest no more than is left.
     """
-    process = in_process(place, [[near_to(0), near_to(1)]], step)
-    process.join(90)
-    assert process.exitcode == -signal.SIGKILL
+    asking = partial(test_asking.asking, place.environment, **NEAR)
+    assert exit_code(forked(asking, [[near_to(0), near_to(1)]], step)) == -signal.SIGKILL
     had = [path.read_bytes() for path in sorted((place.home / "private").rglob("*.bits"))]
     ask(*[near_to(number) for number in range(6)])
     assert [path.read_bytes() for path in sorted((place.home / "private").rglob("*.bits"))][
@@ -256,7 +212,8 @@ def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place,
     taken = uses(place)
     assert taken.shape == (6, ROWS) and taken.sum(axis=0).max() == MOST and len(charged()) == 1
     if step == "keep before":
-        assert len(had) == 2, "takers are written before an answer is kept"
+        # takers are written before an answer is kept
+        assert len(had) == 2
 
 
 @pytest.mark.quick("2")
@@ -266,14 +223,11 @@ def test_askers_side_by_side_overspend_no_text(place: Place, crowd: int) -> None
     all ask.
     """
     own = [[near_to(number), near_to(0)] for number in range(crowd * THREADS)]
-    processes = [
-        in_process(place, own[start : start + THREADS]) for start in range(0, len(own), THREADS)
-    ]
-    for process in processes:
-        process.join(400)
-    assert [process.exitcode for process in processes] == [0] * crowd
+    asking = partial(test_asking.asking, place.environment, **NEAR)
+    starts = range(0, len(own), THREADS)
+    processes = [forked(asking, own[start : start + THREADS]) for start in starts]
+    assert [exit_code(process, 400) for process in processes] == [0] * crowd
     taken = uses(place)
     assert len(taken) == len(own) and len(charged()) == 1
-    assert taken.sum(axis=0).tolist() == [MOST] * ROWS, (
-        "all are near to all queries: spent to the last use, and not beyond"
-    )
+    # all are near to all queries: spent to the last use, and not beyond
+    assert taken.sum(axis=0).tolist() == [MOST] * ROWS

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dpicl.runs.artefacts import BASELINES, RESULTS
 from dpicl.runs.evaluate import PARTS, parts_to_score, score
-from tests.harness import install, new_place, shop, shop_rows
+from tests.harness import Place, install, shop
 from tests.tasks.stages import make_plan, steps
 
 GRID = {
@@ -30,25 +28,23 @@ GRID = {
     ],
 )
 def test_the_parts_share_all_cells_and_each_has_some(
-    tmp_path: Path, method: str, epsilons: list[str], shots: list[int], parts: int, cells: int
+    place: Place, method: str, epsilons: list[str], shots: list[int], parts: int, cells: int
 ) -> None:
     """Zero-shot stands beside the cells of each system; raw and nested rows are systems of local
     reports.
     """
-    place = new_place(tmp_path / "place")
-    install(place, shop(), shop_rows(60))
+    install(place, shop())
     counted = []
-    with place.entered():
-        run = make_plan(
-            "demo", {**GRID, "methods": [method], "epsilons": epsilons, "shots": shots}, "a"
-        )
-        unit = f"{method}__shop__seed0"
-        folder = run / "units" / unit
-        for stage, references in steps(str(run)):
-            before = len(list(folder.glob("scored/*.npz")))
-            stage(*references)
-            if stage is score:
-                counted.append(len(list(folder.glob("scored/*.npz"))) - before)
-        assert len(parts_to_score(str(run), unit)) == parts <= PARTS
+    run = make_plan(
+        "demo", {**GRID, "methods": [method], "epsilons": epsilons, "shots": shots}, "a"
+    )
+    unit = f"{method}__shop__seed0"
+    folder = run / "units" / unit
+    for stage, references in steps(str(run)):
+        before = len(list(folder.glob("scored/*.npz")))
+        stage(*references)
+        if stage is score:
+            counted.append(len(list(folder.glob("scored/*.npz"))) - before)
+    assert len(parts_to_score(str(run), unit)) == parts <= PARTS
     assert len(counted) == parts and min(counted) > 0 and sum(counted) == cells
     assert not (folder / BASELINES).exists() and (folder / RESULTS).exists()

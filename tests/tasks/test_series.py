@@ -17,12 +17,7 @@ import pytest
 import yaml
 
 import dpicl
-from dpicl.ground.errors import (
-    BudgetError,
-    DpiclError,
-    LedgerRefusedError,
-    ParameterError,
-)
+from dpicl.ground.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.installation.clean import clean
@@ -30,23 +25,21 @@ from dpicl.installation.restore import adopt, back_up, restore
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.release import Release
 from dpicl.release.horizon import FrozenPeriods, Horizon, release_planned
-from dpicl.release.one_release import RELEASE_LOCK, PublishedRelease, planned_table
+from dpicl.release.one_release import RELEASE_LOCK, planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.rows import Rows
 from dpicl.runs.forecast import series_forecasts
-from tests.harness import Place, new_place
+from tests.harness import Place, complaint
 from tests.library.series_contracts import NAME, after, of_rows, series_tree, visit, visits
 
 DAYS = 12
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     declare(place)
     put(place, visits())
-    with place.entered():
-        yield place
+    return place
 
 
 def declare(place: Place, tree: dict[str, Any] | None = None) -> None:
@@ -63,27 +56,24 @@ def as_csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
+def table_of(place: Place) -> Path:
+    """The file of the rows."""
+    return place.root / "data" / f"{NAME}.csv"
+
+
 def put(place: Place, rows: list[dict[str, Any]]) -> None:
-    (place.root / "data" / f"{NAME}.csv").write_text(as_csv(rows))
+    table_of(place).write_text(as_csv(rows))
 
 
-def planned(epsilon: str = "2") -> Any:
-    return planned_table(
-        ReleaseRequest(dataset=NAME, epsilon=float(epsilon), shots=2), Settings.current()
-    )
+def planned(epsilon: float = 2, *, name: str = NAME, shots: int = 2, **how: Any) -> Any:
+    request = ReleaseRequest(dataset=name, epsilon=epsilon, shots=shots, **how)
+    return planned_table(request, Settings.current())
 
 
-def night(
-    day: int,
-    *,
-    until: str | None = None,
-    window: int | None = None,
-    settings: Settings | None = None,
-) -> PublishedRelease:
+def night(day: int, *, settings: Settings | None = None, plan: Any = None, **how: Any) -> Any:
     """What the night after a day releases."""
-    return release_planned(
-        planned(), settings or Settings.current(), until=until, window=window, now=after(day)
-    )
+    settings = settings or Settings.current()
+    return release_planned(plan or planned(), settings, now=after(day), **how)
 
 
 class KilledError(BaseException):
@@ -103,19 +93,23 @@ def killed_at(owner: type, method: str) -> Iterator[None]:
             yield
 
 
-def horizon_of(settings: Settings | None = None) -> tuple[Any, Horizon]:
+@contextmanager
+def horizon_of(settings: Settings | None = None, plan: Any = None) -> Iterator[Horizon]:
     settings = settings or Settings.current()
-    opened = open_ledger(settings)
-    return opened, Horizon.of(opened.__enter__(), planned(), settings)
+    with open_ledger(settings) as ledger:
+        yield Horizon.of(ledger, plan or planned(), settings)
 
 
-def published(settings: Settings | None = None) -> list[Arrays]:
+def published(settings: Settings | None = None, plan: Any = None) -> list[Arrays]:
     """What stands of all nights."""
-    opened, horizon = horizon_of(settings)
-    try:
+    with horizon_of(settings, plan) as horizon:
         return horizon.published(DAYS)
-    finally:
-        opened.__exit__(None, None, None)
+
+
+def counts(days: int) -> list[int]:
+    """Rows that entered each period."""
+    with horizon_of() as horizon:
+        return [int(one.counts.tables[0, 3].sum()) for one in horizon.frozen.history(days)]
 
 
 def same(one: list[Arrays], other: list[Arrays]) -> bool:
@@ -141,21 +135,16 @@ def test_a_night_is_not_released_before_it_is_over(place: Place) -> None:
     with pytest.raises(ParameterError, match="a period of visits that is over"):
         night(2, until="2026-03-03")
     with pytest.raises(ParameterError, match="one of the horizon's 12"):
-        release_planned(
-            planned_table(
-                ReleaseRequest(dataset=NAME, epsilon=2, shots=2, period="2027-01-01"),
-                Settings.current(),
-            ),
-            Settings.current(),
-        )
+        release_planned(planned(period="2027-01-01"), Settings.current())
     with open_ledger(Settings.current()) as ledger:
-        assert not ledger.accounts() or not ledger.entries(NAME), "nothing was charged"
+        # nothing was charged
+        assert not ledger.accounts() or not ledger.entries(NAME)
 
 
 def test_any_window_of_any_night_is_free_and_reads_no_row(place: Place) -> None:
     night(7)
-    (place.root / "data" / f"{NAME}.csv").rename(place.root / "data" / "gone")
-    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
+    table_of(place).rename(place.root / "data" / "gone")
+    table_of(place).write_text("no table at all")
     stands = published()
     for until, window in (
         (None, None),
@@ -181,9 +170,8 @@ def test_late_rows_and_changed_rows_never_change_the_past(place: Place) -> None:
     night(7)
     assert same(published()[:6], before)
     window = {len(one.columns): one for one in night(7, window=7).drawn}
-    assert abs(window[2].counts.sum() - 90) < 8 * window[2].scale * window[2].counts.size ** 0.5, (
-        "none of the five thousand entered"
-    )
+    # none of the five thousand entered
+    assert abs(window[2].counts.sum() - 90) < 8 * window[2].scale * window[2].counts.size ** 0.5
 
 
 def test_a_person_enters_with_as_many_rows_as_the_contract_says_whatever_the_nights(
@@ -193,10 +181,7 @@ def test_a_person_enters_with_as_many_rows_as_the_contract_says_whatever_the_nig
     put(place, [visit(f"p{who}", day) for who in range(300) for day in range(1, DAYS + 1)])
     for day in (2, 3, 7, 11):
         night(day)
-    opened, horizon = horizon_of()
-    counts = [one.counts.tables[0, 3].sum() for one in horizon.frozen.history(11)]
-    opened.__exit__(None, None, None)
-    assert counts == [300, 300, 300, *[0] * 8]
+    assert counts(11) == [300, 300, 300, *[0] * 8]
 
 
 def test_what_is_frozen_decides_though_the_table_is_another_one_by_the_time_of_the_draw(
@@ -208,11 +193,7 @@ def test_what_is_frozen_decides_though_the_table_is_another_one_by_the_time_of_t
         night(1)
     put(place, [visit("nobody", 9), visit("else", 9, buys="yes")])
     night(1)
-    opened, horizon = horizon_of()
-    assert horizon.frozen.history(1)[0].counts.tables[0, 3].sum() == sum(
-        row["day"] == "2026-03-01" for row in visits()
-    )
-    opened.__exit__(None, None, None)
+    assert counts(1) == [sum(row["day"] == "2026-03-01" for row in visits())]
 
 
 def test_lost_or_exchanged_counts_are_refused_and_windows_stand(place: Place) -> None:
@@ -245,8 +226,10 @@ def test_counts_that_were_frozen_anew_are_refused_by_the_charge_of_those_before(
     there.
     """
     night(1)
-    opened, horizon = horizon_of()
-    with pytest.raises(LedgerRefusedError, match="is charged already|are lost, or others"):
+    with (
+        horizon_of() as horizon,
+        pytest.raises(LedgerRefusedError, match="is charged already|are lost, or others"),
+    ):
         first = horizon.frozen.read(1)
         assert first is not None
         made = horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
@@ -254,7 +237,6 @@ def test_counts_that_were_frozen_anew_are_refused_by_the_charge_of_those_before(
         (place.home / "series" / horizon.release.release_id / "00002").unlink()
         horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
         night(2)
-    opened.__exit__(None, None, None)
 
 
 def test_a_horizon_does_not_go_on_in_a_ledger_that_came_back(place: Place, tmp_path: Path) -> None:
@@ -284,7 +266,7 @@ def test_a_horizon_does_not_go_on_in_a_ledger_that_came_back(place: Place, tmp_p
     (settings.home / "ledger.anchor.json").unlink()
     adopt(settings)
     assert len(published()) == 5
-    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
+    table_of(place).write_text("no table at all")
     with pytest.raises(LedgerRefusedError, match="came back from a backup or from receipts"):
         night(6)
     assert [one.what for one in clean(settings, 9999) if "horizon" in one.what] == [
@@ -297,10 +279,8 @@ def test_private_counts_go_with_the_last_night_and_not_before(place: Place) -> N
     (folder,) = (place.home / "series").iterdir()
     assert sorted(path.stat().st_mode & 0o777 for path in folder.iterdir()) == [0o600] * 11
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert (
-        not [one for one in clean(Settings.current(), 9999) if not one.is_run]
-        and len(list(folder.iterdir())) == 11
-    )
+    assert not [one for one in clean(Settings.current(), 9999) if not one.is_run]
+    assert len(list(folder.iterdir())) == 11
     night(12)
     assert not folder.exists() and len(published()) == 12
     assert Release(night(40, until="2026-03-09", window=4)).arrow(9).num_rows == 9
@@ -311,34 +291,31 @@ def test_counts_of_a_horizon_that_is_over_or_cannot_go_on_are_cleaned_away(place
     for ever.
     """
     night(3)
-    release_planned(planned("1"), Settings.current(), now=after(3))
+    night(3, plan=planned(1))
     assert len(list((place.home / "series").iterdir())) == 2
     assert not [one for one in clean(Settings.current(), 9999) if "horizon" in one.what]
     gone = [one.what for one in clean(Settings.current(), 30) if "horizon" in one.what]
-    assert gone == ["counts of a horizon that is over"] * 2 and not list(
-        (place.home / "series").iterdir()
-    )
-    assert "0 periods released now" in night(3).spent[1], "what is published stands"
+    assert gone == ["counts of a horizon that is over"] * 2
+    assert not list((place.home / "series").iterdir())
+    # what is published stands
+    assert "0 periods released now" in night(3).spent[1]
 
 
 def test_files_of_counts_say_nothing_without_the_key(place: Place) -> None:
     put(place, [visit(f"p{who}", 1) for who in range(3000)])
     night(1)
-    opened, horizon = horizon_of()
-    other = FrozenPeriods(
-        horizon.settings, bytes(32), horizon.release.release_id, NAME, horizon.series
-    )
-    with pytest.raises(LedgerRefusedError, match="damaged, or of another installation"):
-        other.read(1)
-    opened.__exit__(None, None, None)
+    with horizon_of() as horizon:
+        where = horizon.release.release_id, NAME, horizon.series
+        other = FrozenPeriods(horizon.settings, bytes(32), *where)
+        with pytest.raises(LedgerRefusedError, match="damaged, or of another installation"):
+            other.read(1)
 
 
 def test_rows_are_protected_where_the_contract_says_so(place: Place) -> None:
     declare(place, of_rows(source={"file": f"{NAME}.csv", "arrived": "day", "ignore": ["who"]}))
     night(4)
-    opened, horizon = horizon_of()
-    (first, *_) = horizon.frozen.history(4)
-    opened.__exit__(None, None, None)
+    with horizon_of() as horizon:
+        (first, *_) = horizon.frozen.history(4)
     assert horizon.release.guarantee.unit == "row" and not len(first.entered.persons)
 
 
@@ -358,30 +335,25 @@ def test_the_program_that_holds_the_rows_gives_those_of_the_night(place: Place) 
 @pytest.mark.exhaustive
 def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
     night(9)
-    (place.root / "data" / f"{NAME}.csv").unlink()
+    table_of(place).unlink()
     made = place.dpicl(f"series {NAME} --epsilon 2 --window 3 --out page.html")
     assert made.returncode == 0 and made.stdout == "page.html: 9 of 12 periods\n", made.stderr
     page = (place.root / "page.html").read_text()
-    assert all(
-        words in page
-        for words in (
-            "Series of visits",
-            "2026-03-09",
-            "Rows by period",
-            "chance without drift",
-            "All 12 periods",
-            "Expected error by period",
-        )
-    )
-    assert "The contract declares no public rows" in page
-    for changed, refused in (
-        (("--epsilon", "1"), "no period of this horizon is released"),
-        (("--epsilon", "2"), "a new file"),
+    for words in (
+        "Series of visits",
+        "2026-03-09",
+        "Rows by period",
+        "chance without drift",
+        "All 12 periods",
+        "Expected error by period",
+        "The contract declares no public rows",
     ):
-        answer = place.dpicl(
-            f"series {NAME} --out", "page.html" if "2" in changed else "other.html", *changed
-        )
-        assert answer.returncode == 2 and refused in answer.stderr
+        assert words in page
+    for changed, refused in {
+        "other.html --epsilon 1": "no period of this horizon is released",
+        "page.html --epsilon 2": "a new file",
+    }.items():
+        assert refused in complaint(place.dpicl(f"series {NAME} --out {changed}"))
 
 
 def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
@@ -394,17 +366,9 @@ def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
     tree["privacy"]["person"] |= {"max_rows_in_horizon": 12}
     declare(place, tree)
     put(place, arrived := visits(persons=600))
-    made = release_planned(planned("400"), Settings.current(), window=4, now=after(10))
-    ages = np.array(
-        [
-            sum(
-                1
-                for row in arrived
-                if "2026-03-07" <= row["day"] <= "2026-03-10" and low <= row["age"] < high
-            )
-            for low, high in ((18, 30), (30, 60), (60, 91))
-        ]
-    )
+    made = night(10, plan=planned(400), window=4)
+    of_window = [row["age"] for row in arrived if "2026-03-07" <= row["day"] <= "2026-03-10"]
+    ages, _ = np.histogram(of_window, [18, 30, 60, 91])
     (window,) = [one for one in made.drawn if one.columns == (0, 3)]
     assert np.abs(window.counts.sum(axis=1) - ages).max() < 6 * 2**0.5 * window.scale < 30
 
@@ -481,7 +445,7 @@ def test_a_cap_refuses_before_a_row_is_read(place: Place, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Rows, "read", read)
     with pytest.raises(BudgetError, match="of cap 3"):
-        release_planned(planned("3.5"), Settings.current(), now=after(1))
+        night(1, plan=planned(3.5))
 
 
 def test_a_forecast_looks_no_further_than_the_calendar(place: Place) -> None:
@@ -489,9 +453,8 @@ def test_a_forecast_looks_no_further_than_the_calendar(place: Place) -> None:
     twenty.
     """
     declare(place, series_tree(releases={"every": "day", "horizon": 12, "first": "9999-12-01"}))
-    opened, horizon = horizon_of()
-    horizon.charge()
-    opened.__exit__(None, None, None)
+    with horizon_of() as horizon:
+        horizon.charge()
     with open_ledger(Settings.current()) as ledger:
         ledger.set_cap(NAME, 200.0, 1e-3)
     ((told,), _) = series_forecasts(Settings.current())

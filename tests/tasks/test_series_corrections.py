@@ -4,9 +4,7 @@ method would take them for rows that come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,20 +26,18 @@ from dpicl.methods.mst_series import Series
 from dpicl.release import Release
 from dpicl.release.certificate_issue import unit_in_words
 from dpicl.release.horizon import entering_counts, release_planned
-from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.report.quality import series_facts, series_page
-from tests.harness import Place, new_place
+from tests.harness import Place
 from tests.library.series_contracts import (
     NAME,
-    after,
     of_rows,
     series_contract,
     series_tree,
     visit,
     visits,
 )
-from tests.tasks.test_series import as_csv, declare, horizon_of, night
+from tests.tasks.test_series import counts, declare, night, planned, put
 
 SIGNED = {"file": f"{NAME}.csv", "arrived": "day", "sign": "sign"}
 KEY = bytes(range(32))
@@ -66,15 +62,9 @@ def tree(
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     declare(place, tree())
-    with place.entered():
-        yield place
-
-
-def put(place: Place, rows: list[dict[str, Any]]) -> None:
-    (place.root / "data" / f"{NAME}.csv").write_text(as_csv(rows))
+    return place
 
 
 @pytest.mark.parametrize(
@@ -108,13 +98,7 @@ def test_methods_that_count_no_horizon_refuse_rows_that_take_others_back(place: 
         with pytest.raises(
             PrivacyError, match=r"visits: some of its rows take others back \(`source.sign`\)"
         ):
-            release_planned(
-                planned_table(
-                    ReleaseRequest(dataset=NAME, epsilon=1, method=method, shots=2),
-                    Settings.current(),
-                ),
-                Settings.current(),
-            )
+            release_planned(planned(1, method=method), Settings.current())
 
 
 def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_alone(
@@ -131,13 +115,11 @@ def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_
         for row in (back(f"p{who}", 3, age=80), {**visit(f"p{who}", 3, age=40), "sign": 1})
     ]
     put(place, wrong + right)
-    plan = planned_table(ReleaseRequest(dataset=NAME, epsilon=400, shots=2), Settings.current())
     for window, expected in ((None, [0, 100, 200]), (2, [0, 100, -100])):
-        released = release_planned(plan, Settings.current(), window=window, now=after(4))
+        released = night(4, plan=planned(400), window=window)
         (made,) = [one for one in released.drawn if one.columns == (0, 3)]
-        assert Release(released).arrow(9).num_rows == 9, (
-            "though some counts of the window are below zero"
-        )
+        # though some counts of the window are below zero
+        assert Release(released).arrow(9).num_rows == 9
         assert np.abs(made.counts.sum(axis=1) - expected).max() < 10 * made.scale < 50
 
 
@@ -154,10 +136,7 @@ def test_a_correction_takes_a_place_of_its_person_and_what_is_beyond_enters_nowh
         ],
     )
     night(5)
-    opened, horizon = horizon_of()
-    counts = [int(one.counts.tables[0, 3].sum()) for one in horizon.frozen.history(5)]
-    opened.__exit__(None, None, None)
-    assert counts == [2, 1, -1, 0, 0]
+    assert counts(5) == [2, 1, -1, 0, 0]
 
 
 def test_certificate_statement_and_page_say_so(place: Place) -> None:
@@ -170,10 +149,8 @@ def test_certificate_statement_and_page_say_so(place: Place) -> None:
     page = series_page(
         series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=2)
     )
-    assert (
-        "charged once, corrections included" in page
-        and "Rows that entered, less those that took others back" in page
-    )
+    assert "charged once, corrections included" in page
+    assert "Rows that entered, less those that took others back" in page
 
 
 def of(contract: Contract) -> Series:
@@ -188,10 +165,8 @@ def test_corrections_cost_what_rows_do_and_twice_that_where_persons_are_replaced
         plain["privacy"] |= {"neighbours": neighbours}
         kept, taken = of(series_contract(plain)), of(series_contract(tree(neighbours)))
         for one, other in ((kept.counters, taken.counters), (kept.pairs(2), taken.pairs(2))):
-            assert (
-                other.squared_sensitivity == times * one.squared_sensitivity
-                and (other.variance or 0) > (one.variance or 0) * times * 0.99
-            )
+            assert other.squared_sensitivity == times * one.squared_sensitivity
+            assert (other.variance or 0) > (one.variance or 0) * times * 0.99
         assert kept.guarantee.epsilon == taken.guarantee.epsilon
 
 
@@ -261,10 +236,8 @@ def holds(one: Any, other: Any, most: int, nightly: int) -> None:
     mine, its, nobody = (counts_of(added, of_person) for of_person in (one, other, []))
     assert moved(of(added).counters, mine, nobody, scopes) <= of(added).counters.squared_sensitivity
     replaced = of(series_contract(tree("replace-one", rows=rows, nightly=nightly))).counters
-    assert (
-        replaced.neighbours is Neighbours.REPLACE_ONE
-        and moved(replaced, mine, its, scopes) <= replaced.squared_sensitivity
-    )
+    assert replaced.neighbours is Neighbours.REPLACE_ONE
+    assert moved(replaced, mine, its, scopes) <= replaced.squared_sensitivity
 
 
 @given(ROWS, ROWS, st.integers(2, 4), st.integers(2, 3))

@@ -4,7 +4,7 @@ mean what the contract says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ from dpicl.home.accounts import addresses_of, open_ledger
 from dpicl.home.settings import Settings
 from dpicl.release import Release
 from dpicl.release.horizon import Horizon, release_planned
-from dpicl.release.one_release import planned_table
-from dpicl.release.request import ReleaseRequest
 from dpicl.runs import plan as planning
 from tests.harness import Place, new_place
 from tests.library.series_contracts import (
@@ -42,10 +40,12 @@ from tests.library.series_contracts import (
 from tests.tasks.test_series import (
     DAYS,
     as_csv,
+    counts,
     declare,
     horizon_of,
     killed_at,
     night,
+    planned,
     published,
     same,
     spent,
@@ -86,37 +86,22 @@ def of_day(day: int) -> list[Row]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     declare(place, tree())
     for day in range(1, 6):
         put(place.root, day, of_day(day), "parquet" if day == 3 else "csv")
-    with place.entered():
-        yield place
-
-
-def counts(days: int) -> list[int]:
-    """Rows that entered each period."""
-    opened, horizon = horizon_of()
-    try:
-        return [int(one.counts.tables[0, 3].sum()) for one in horizon.frozen.history(days)]
-    finally:
-        opened.__exit__(None, None, None)
+    return place
 
 
 def test_rows_belong_to_the_period_of_their_file_and_a_year_costs_what_its_first_night_does(
     place: Place,
 ) -> None:
     night(2)
-    assert counts(2) == [len(of_day(day)) for day in (1, 2)] and spent() == (
-        pytest.approx(2, rel=0.01),
-        3,
-    )
+    assert counts(2) == [len(of_day(day)) for day in (1, 2)]
+    assert spent() == (pytest.approx(2, rel=0.01), 3)
     night(5)
-    assert counts(5) == [len(of_day(day)) for day in range(1, 6)] and spent() == (
-        pytest.approx(2, rel=0.01),
-        6,
-    )
+    assert counts(5) == [len(of_day(day)) for day in range(1, 6)]
+    assert spent() == (pytest.approx(2, rel=0.01), 6)
 
 
 def test_the_series_is_the_one_that_a_column_of_days_makes(place: Place, tmp_path: Path) -> None:
@@ -142,9 +127,8 @@ def test_a_delivery_that_is_not_there_is_refused_before_anything_is_charged_and_
         night(6)
     with open_ledger(Settings.current()) as ledger:
         assert not ledger.entries(NAME)
-    assert "5 periods released now" in night(6, until=_DAYS[4]).spent[1], (
-        "what is there can be released"
-    )
+    # what is there can be released
+    assert "5 periods released now" in night(6, until=_DAYS[4]).spent[1]
     with pytest.raises(SourceError, match=expected):
         night(6)
     for day, kind in ((6, "csv"), (7, "parquet")):
@@ -160,7 +144,8 @@ def test_no_file_is_nothing_where_the_contract_says_so(place: Place) -> None:
     put(place.root, 6, of_day(6))
     put(place.root, 8, of_day(8))
     night(8)
-    assert counts(8)[5:] == [0, 0, len(of_day(8))], "what comes late enters nowhere"
+    # what comes late enters nowhere
+    assert counts(8)[5:] == [0, 0, len(of_day(8))]
 
 
 def test_a_delivery_is_not_read_again_once_it_was_counted(place: Place) -> None:
@@ -190,11 +175,10 @@ def test_counts_that_go_after_their_delivery_was_left_unread_are_not_frozen_as_n
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     night(1)
-    opened, horizon = horizon_of()
-    first = horizon.frozen.read(1)
-    assert first is not None
-    horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
-    opened.__exit__(None, None, None)
+    with horizon_of() as horizon:
+        first = horizon.frozen.read(1)
+        assert first is not None
+        horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
     make = Horizon.make
 
     def loses(self: Horizon, *arguments: Any) -> Any:
@@ -246,9 +230,8 @@ def test_a_run_reads_the_deliveries_that_its_horizons_lack_and_none_where_nothin
         night(2)
         put(place.root, 5, of_day(5))
         monkeypatch.setattr(planning, "clock", lambda: after(4))
-        assert all("4 of 12 in all" in one for one in told(made(planned_run("fourth")))) and counts(
-            4
-        )[1] == len(of_day(2))
+        assert all("4 of 12 in all" in one for one in told(made(planned_run("fourth"))))
+        assert counts(4)[1] == len(of_day(2))
         for path in (place.root / "data" / NAME).iterdir():
             path.unlink()
         assert all(
@@ -263,13 +246,7 @@ def test_a_run_reads_the_deliveries_that_its_horizons_lack_and_none_where_nothin
 
 def test_other_methods_refuse_deliveries(place: Place) -> None:
     with pytest.raises(PrivacyError, match="come in deliveries"):
-        release_planned(
-            planned_table(
-                ReleaseRequest(dataset=NAME, epsilon=1, method="aim_tabicl", shots=1),
-                Settings.current(),
-            ),
-            Settings.current(),
-        )
+        release_planned(planned(1, method="aim_tabicl"), Settings.current())
 
 
 def test_a_contract_that_names_a_delivery_or_the_folder_charges_the_same_account(

@@ -4,11 +4,8 @@ window free, as of rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,56 +15,33 @@ import dpicl
 from dpicl.ground.errors import BudgetError, ParameterError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
-from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import SUMS
 from dpicl.release import Release
-from dpicl.release.horizon import Horizon, release_planned
-from dpicl.release.one_release import PublishedRelease, planned_table
-from dpicl.release.request import ReleaseRequest
 from dpicl.runs.forecast import series_forecasts
 from dpicl.runs.plan import make_plan
-from tests.harness import Place, new_place
-from tests.library.series_contracts import NAME, after, series_tree, visits
-from tests.tasks.test_series import declare, put, same, spent
+from tests.harness import Place
+from tests.library.series_contracts import NAME, series_tree, visits
+from tests.tasks.test_series import declare, planned, published, put, same, spent, table_of
+from tests.tasks.test_series import night as series_night
 
 METHOD, DAYS = "gdp_tabicl", 12
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     tree = series_tree()
     tree["privacy"]["budget"]["epsilon"] = 6
     declare(place, tree)
     put(place, visits())
-    with place.entered():
-        yield place
+    return place
 
 
-def planned(shots: int = 2, epsilon: str = "2") -> Any:
-    return planned_table(
-        ReleaseRequest(dataset=NAME, epsilon=float(epsilon), method=METHOD, shots=shots),
-        Settings.current(),
-    )
+def plan_of(shots: int = 2, epsilon: float = 2, **how: Any) -> Any:
+    return planned(epsilon, shots=shots, method=METHOD, **how)
 
 
-def night(
-    day: int, *, shots: int = 2, until: str | None = None, window: int | None = None
-) -> PublishedRelease:
-    return release_planned(
-        planned(shots), Settings.current(), until=until, window=window, now=after(day)
-    )
-
-
-@contextmanager
-def horizon_of(plan: Any) -> Iterator[Horizon]:
-    with open_ledger(Settings.current()) as ledger:
-        yield Horizon.of(ledger, plan, Settings.current())
-
-
-def published(shots: int = 2) -> list[Arrays]:
-    with horizon_of(planned(shots)) as horizon:
-        return horizon.published(DAYS)
+def night(day: int, *, shots: int = 2, **how: Any) -> Any:
+    return series_night(day, plan=plan_of(shots), **how)
 
 
 def test_each_number_of_shots_is_charged_once_for_all_nights_and_windows_are_free(
@@ -78,17 +52,18 @@ def test_each_number_of_shots_is_charged_once_for_all_nights_and_windows_are_fre
     assert first == pytest.approx(2, rel=0.01) and count == 2
     made = night(4, window=2)
     assert spent() == (first, 5) and "rows are of 2026-03-03 to 2026-03-04" in made.spent[1]
-    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
-    stands = published()
+    table_of(place).write_text("no table at all")
+    stands = published(plan=plan_of())
     for until, window in ((None, None), ("2026-03-03", 2), (None, 900)):
         shown = Release(night(4, until=until, window=window)).demonstrations()
         assert len(shown) == 2 and {answer for _, answer in shown.pairs} == {"yes", "no"}
-    assert same(published(), stands) and all(one.keys() == {SUMS} for one in stands)
+    assert same(published(plan=plan_of()), stands) and all(one.keys() == {SUMS} for one in stands)
     put(place, visits())
     night(1, shots=4)
-    assert spent()[1] == 7 and first < spent()[0] < 4, "two horizons, composed"
+    # two horizons, composed
+    assert spent()[1] == 7 and first < spent()[0] < 4
     with pytest.raises(BudgetError):
-        release_planned(planned(1, "4"), Settings.current(), now=after(1))
+        series_night(1, plan=plan_of(1, 4))
 
 
 def test_a_stated_subsample_and_other_divisions_are_refused_before_anything_is_charged(
@@ -125,14 +100,7 @@ def test_a_horizon_whose_noise_no_night_could_draw_is_refused_before_it_is_charg
         "rows of a person in the horizon ask for"
     )
     with pytest.raises(ParameterError, match=refused):
-        release_planned(
-            planned_table(
-                ReleaseRequest(dataset=NAME, epsilon=0.001, method=method, shots=2),
-                Settings.current(),
-            ),
-            Settings.current(),
-            now=after(1),
-        )
+        series_night(1, plan=planned(0.001, method=method))
     with open_ledger(Settings.current()) as ledger:
         assert not [
             entry for account in ledger.accounts() for entry in ledger.entries(account.name)
@@ -144,7 +112,7 @@ def test_a_pipeline_s_own_rate_of_one_stands_before_a_contract_s(place: Place) -
     """So that the contract, whose every change begins all of its horizons anew, may stay as it
     is.
     """
-    tree, plan = series_tree(), planned()
+    tree, plan = series_tree(), plan_of()
     tree["privacy"]["sampling_rate"] = "1/10"
     declare(place, tree)
     whole = replace(
@@ -152,7 +120,7 @@ def test_a_pipeline_s_own_rate_of_one_stands_before_a_contract_s(place: Place) -
         contract=Settings.current().contract(NAME),
         point=replace(plan.point, key=f"{plan.point.key},rate=1", sampling_rate=Fraction(1)),
     )
-    made = release_planned(whole, Settings.current(), now=after(2))
+    made = series_night(2, plan=whole)
     assert spent()[1] == 3 and "2 periods released now" in made.spent[1]
 
 
@@ -166,15 +134,9 @@ def test_a_forecast_is_of_a_contract_s_own_horizons_and_of_each_of_them(place: P
         (place.root / "contracts" / f"{name}.yaml").write_text(
             yaml.safe_dump(tree, sort_keys=False)
         )
-    asked = [("mine", "1", {}), ("mine", "2", {"sum_origin": "lower"}), ("theirs", "1", {})]
+    asked = [("mine", 1, {}), ("mine", 2, {"sum_origin": "lower"}), ("theirs", 1, {})]
     for name, epsilon, options in asked:
-        plan = planned_table(
-            ReleaseRequest(
-                dataset=name, epsilon=float(epsilon), method=METHOD, shots=2, options=options
-            ),
-            Settings.current(),
-        )
-        release_planned(plan, Settings.current(), now=after(1))
+        series_night(1, plan=plan_of(epsilon=epsilon, name=name, options=options))
     told = [
         one.sentence.split(": its periods")[0] for one in series_forecasts(Settings.current())[0]
     ]

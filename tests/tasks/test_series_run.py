@@ -37,21 +37,18 @@ from dpicl.runs.forecast import forecast
 from dpicl.runs.plan import make_plan
 from dpicl.runs.results import command_of
 from dpicl.runs.run_folder import open_unit, read_plan, spending_of
-from tests.harness import Place, edited, new_place, rows
+from tests.harness import Place, edited, grid_of, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
-from tests.tasks.test_series import as_csv, declare, night, put, same, spent
+from tests.tasks.test_series import as_csv, declare, night, put, same, spent, table_of
 from tests.tasks.test_series import published as nights
 
-NIGHTLY: dict[str, Any] = {
-    "title": "Rows of the last nights",
-    "methods": ["mst_tabicl"],
-    "datasets": [NAME],
-    "epsilons": [2],
-    "seeds": [0],
-    "shots": [2],
-    "model": "fake",
-    "options": {"mst_tabicl": {"noise": "gaussian", "shot_selection": ["prototype"]}},
-}
+NIGHTLY: dict[str, Any] = grid_of(
+    NAME,
+    "mst_tabicl",
+    title="Rows of the last nights",
+    epsilons=[2],
+    options={"mst_tabicl": {"noise": "gaussian", "shot_selection": ["prototype"]}},
+)
 UNIT = f"mst_tabicl__{NAME}__seed0"
 
 FEW = ", and hardly more than noise: that window has too few rows."
@@ -119,20 +116,28 @@ def told(run: Path, unit: str = UNIT) -> list[str]:
     return list(json.loads((run / "units" / unit / MADE).read_text()))
 
 
+def facts() -> Any:
+    """What a page over all periods says."""
+    return series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
+
+
 def released(run: Path, unit: str = UNIT) -> Any:
     """Noisy counts of the run's windows, by cell."""
     return read_draws(open_unit(str(run), unit))
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two windows have the same counts."""
+    return all(np.array_equal(a.counts, b.counts) for a, b in zip(one, other, strict=True))
 
 
 def test_a_run_makes_the_nights_that_are_missing(place: Place, today: Any) -> None:
     put(place, visits(persons=FEW_PERSONS))
     today(3)
     run = made(planned_run("third"))
-    assert (
-        read_plan(run).periods == {NAME: "2026-03-03"}
-        and len(nights()) == 3
-        and spent() == (pytest.approx(2, rel=0.01), 4)
-    )
+    assert read_plan(run).periods == {NAME: "2026-03-03"}
+    assert len(nights()) == 3
+    assert spent() == (pytest.approx(2, rel=0.01), 4)
     today(7)
     run = made(planned_run("seventh", window=2))
     assert len(nights()) == 7 and spent() == (pytest.approx(2, rel=0.01), 8)
@@ -155,12 +160,10 @@ def test_a_whole_run_answers_with_rows_of_its_window_and_reports_it(
         "visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07" + FEW
     ]
     results = rows(run / "results.csv")
-    assert {row["system"] for row in results} >= {"icl", "icl-prototype", "zero-shot"} and all(
-        row["accuracy"] for row in results
-    )
-    assert not list(Settings.current().private_home.glob(f"{NAME}/*")), (
-        "the rows of the run are gone"
-    )
+    assert {row["system"] for row in results} >= {"icl", "icl-prototype", "zero-shot"}
+    assert all(row["accuracy"] for row in results)
+    # the rows of the run are gone
+    assert not list(Settings.current().private_home.glob(f"{NAME}/*"))
     assert "2026-03-06 to 2026-03-07" in (run / "report.html").read_text()
 
 
@@ -173,10 +176,7 @@ def test_a_run_and_a_command_make_the_same_series(place: Place, today: Any) -> N
     theirs = night(4, window=3)
     assert len(stands) == 4 and same(nights(), stands)
     (ours,) = released(run).values()
-    assert all(
-        np.array_equal(one.counts, other.counts)
-        for one, other in zip(ours, theirs.drawn, strict=True)
-    )
+    assert equal(ours, theirs.drawn)
 
 
 def test_every_epsilon_and_every_seed_is_a_horizon_of_its_own_and_charged_as_such(
@@ -185,14 +185,13 @@ def test_every_epsilon_and_every_seed_is_a_horizon_of_its_own_and_charged_as_suc
     today(2)
     run = made(planned_run("both", epsilons=["1", "0.5"]))
     assert spending_of(run, read_plan(run).units) == {NAME: (2, 2)}
-    assert [
-        ", epsilon 1: 2 periods" in told(run)[0],
-        ", epsilon 0.5: 2 periods" in told(run)[1],
-    ] == [True, True]
+    for line, epsilon in zip(told(run), ("1", "0.5"), strict=True):
+        assert f", epsilon {epsilon}: 2 periods" in line
     before, count = spent()
     assert count == 2 + 4 and 1 < before < 1.5
     made(planned_run("again", epsilons=["1"], seeds=[0, 1]))
-    assert spent()[1] == 6 + 3 and spent()[0] > before, "the second seed is another horizon"
+    # the second seed is another horizon
+    assert spent()[1] == 6 + 3 and spent()[0] > before
     with pytest.raises(BudgetError, match="of cap 3"):
         planned_run("third", epsilons=["2.9"])
 
@@ -213,7 +212,7 @@ def test_a_run_is_about_the_periods_that_were_over_when_it_was_planned(
 def test_what_is_not_over_or_no_horizon_is_refused_before_a_row_is_read(
     place: Place, today: Any
 ) -> None:
-    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
+    table_of(place).write_text("no table at all")
     today(0)
     with pytest.raises(
         ParameterError, match="period=2026-03-01: expected a period of visits that is over"
@@ -291,9 +290,7 @@ def test_twins_draw_each_night_once(
     stands = nights()
     call_all(published, str(ours), UNIT)
     (one,), (other,) = released(ours).values(), released(theirs).values()
-    assert all(
-        np.array_equal(mine.counts, its.counts) for mine, its in zip(one, other, strict=True)
-    )
+    assert equal(one, other)
     assert same(nights(), stands) and spent()[1] == 4
 
 
@@ -324,9 +321,8 @@ def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_tw
     assert len(nights()) == 1
     made(run)
     assert len(nights()) == 3 and len(calls) == 4 and spent()[1] == 4
-    assert spending_of(run, read_plan(run).units) == {NAME: (1, 1)}, (
-        "the try that failed was charged, and its run says so"
-    )
+    # the try that failed was charged, and its run says so
+    assert spending_of(run, read_plan(run).units) == {NAME: (1, 1)}
     assert "3 periods released now" in told(run)[0]
 
 
@@ -349,25 +345,20 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
 ) -> None:
     """The table and its frozen counts are gone by then; and so, at last, are the public rows."""
     night(6)
-    (place.root / "data" / f"{NAME}.csv").unlink()
+    table_of(place).unlink()
     shutil.rmtree(place.home / "series")
     shutil.rmtree(Settings.current().private_home, ignore_errors=True)
     before = spent()
-    page = series_page(
-        found := series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
-    )
+    page = series_page(found := facts())
     assert (
         [one.period for one in found.aucs]
         == [one.period for one in found.errors]
         == [f"2026-03-0{day}" for day in range(1, 7)]
     )
-    assert all(0 <= one.recent <= 1 and (one.total_deviation or 0) > 0.1 for one in found.aucs), (
-        "four public rows tell little"
-    )
-    assert (
-        found.aucs[0].total == found.aucs[0].recent
-        and found.errors[0].total == found.errors[0].recent
-    )
+    # four public rows tell little
+    assert all(0 <= one.recent <= 1 and (one.total_deviation or 0) > 0.1 for one in found.aucs)
+    assert found.aucs[0].total == found.aucs[0].recent
+    assert found.errors[0].total == found.errors[0].recent
     for said in (
         "Accuracy by period",
         "on 4 public rows",
@@ -378,9 +369,7 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
     ):
         assert said in page
     (place.root / "data" / "public.csv").unlink()
-    assert "No classifier is tested: visits: no queries at hand" in series_page(
-        series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
-    )
+    assert "No classifier is tested: visits: no queries at hand" in series_page(facts())
     assert spent() == before
 
 
@@ -390,12 +379,9 @@ def test_a_page_judges_few_of_many_periods_and_says_why_there_is_no_classifier(
     monkeypatch.setattr(series, "MOST_MODELS", 3)
     monkeypatch.setattr(report_series, "MOST_MODELS", 3)
     night(7)
-    found = series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
-    assert [one.period for one in found.aucs] == ["2026-03-01", "2026-03-04", "2026-03-07"] and len(
-        found.errors
-    ) == 7
+    found = facts()
+    assert [one.period for one in found.aucs] == ["2026-03-01", "2026-03-04", "2026-03-07"]
+    assert len(found.errors) == 7
     assert "3 of the periods are judged" in series_page(found)
     (place.root / "data" / "public.csv").write_text(as_csv([visit("q", 1), visit("r", 1)]))
-    assert "All public rows have one answer" in series_page(
-        series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
-    )
+    assert "All public rows have one answer" in series_page(facts())

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from dpicl.release.pipelines import Options
 from dpicl.runs import draw as generate_stage
 from dpicl.runs import plan as planning
 from dpicl.runs.forecast import series_forecasts
-from tests.harness import Place, letters, new_place, run_here
+from tests.harness import Place, grid_of, letters, run_here
 from tests.library.series_contracts import after
 from tests.library.text_contracts import lines, records
 
@@ -70,6 +69,11 @@ def declare(place: Place, content: dict[str, Any]) -> None:
     )
 
 
+def delivery(place: Place, number: int) -> Path:
+    """The file of a period."""
+    return place.root / "data" / NAME / f"{PERIODS[number]}.jsonl"
+
+
 def put(place: Place, period: str, count: int, suffix: str = ".jsonl") -> Path:
     folder = place.root / "data" / NAME
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,14 +83,12 @@ def put(place: Place, period: str, count: int, suffix: str = ".jsonl") -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
+def place(place: Place) -> Place:
     declare(place, tree())
     (place.root / "data" / "public.jsonl").write_bytes(lines(records(4)))
     for period in PERIODS[:4]:
         put(place, period, 40)
-    with place.entered():
-        yield place
+    return place
 
 
 def made(
@@ -114,15 +116,14 @@ def at_day(monkeypatch: pytest.MonkeyPatch, day: int) -> None:
 
 def test_all_periods_cost_what_the_first_one_does(place: Place) -> None:
     first = made(PERIODS[0])
-    assert spent() == (pytest.approx(4, rel=0.01), 2), "the horizon and its first period"
+    # the horizon and its first period
+    assert spent() == (pytest.approx(4, rel=0.01), 2)
     paid = spent()[0]
     for period in PERIODS[1:4]:
         made(period)
-    assert (
-        spent() == (paid, 5)
-        and texts(made(PERIODS[0], generator=None)) == texts(first)
-        and spent()[1] == 5
-    )
+    assert spent() == (paid, 5)
+    assert texts(made(PERIODS[0], generator=None)) == texts(first)
+    assert spent()[1] == 5
     assert first.certificate.privacy_loss.privacy_unit == "row"
     of_both = [first.certificate, made(PERIODS[1]).certificate]
     assert (
@@ -146,9 +147,7 @@ def test_all_periods_cost_what_the_first_one_does(place: Place) -> None:
 
 def test_a_link_is_no_delivery(place: Place) -> None:
     """By one, the texts of a file would be of two periods, or of another account too."""
-    folder = place.root / "data" / NAME
-    (folder / f"{PERIODS[5]}.jsonl").unlink(missing_ok=True)
-    (folder / f"{PERIODS[5]}.jsonl").symlink_to(folder / f"{PERIODS[0]}.jsonl")
+    delivery(place, 5).symlink_to(delivery(place, 0))
     with pytest.raises(SourceError, match=f"folder {NAME} holds links"):
         made(PERIODS[0])
     assert spent()[1] == 0
@@ -156,9 +155,8 @@ def test_a_link_is_no_delivery(place: Place) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n"])
 def test_a_file_without_a_text_is_a_delivery_in_any_form(place: Place, content: bytes) -> None:
-    folder = place.root / "data" / NAME
-    (folder / f"{PERIODS[0]}.jsonl").unlink()
-    (folder / f"{PERIODS[0]}.csv").write_bytes(content)
+    delivery(place, 0).unlink()
+    delivery(place, 0).with_suffix(".csv").write_bytes(content)
     assert len(texts(made(PERIODS[0]))) == 2
 
 
@@ -169,7 +167,7 @@ def test_a_period_is_written_from_the_texts_of_its_file_alone(
     for period, count in zip(PERIODS[:4], (40, 41, 42, 43), strict=True):
         put(place, period, count)
     put(place, PERIODS[0], 1).write_text("no records")
-    (place.root / "data" / NAME / f"{PERIODS[3]}.jsonl").unlink()
+    delivery(place, 3).unlink()
     seen: list[int] = []
     write = few_shot_generation.write
 
@@ -187,7 +185,7 @@ def test_a_period_stands_whatever_becomes_of_its_file(place: Place) -> None:
     stands = texts(made(PERIODS[1]))
     put(place, PERIODS[1], 7)
     assert texts(made(PERIODS[1])) == stands
-    (place.root / "data" / NAME / f"{PERIODS[1]}.jsonl").unlink()
+    delivery(place, 1).unlink()
     assert texts(made(PERIODS[1])) == stands and spent()[1] == 2
 
 
@@ -206,7 +204,8 @@ def test_a_period_that_is_not_delivered_is_refused_and_one_without_texts_is_writ
     declare(place, tree(undelivered="empty"))
     with open_ledger(Settings.current()) as ledger:
         ledger.set_cap(NAME, 20.0, 0.02)
-    assert len(texts(made(PERIODS[5]))) == 2, "another contract, and so another horizon"
+    # another contract, and so another horizon
+    assert len(texts(made(PERIODS[5]))) == 2
 
 
 def test_a_period_that_is_not_over_is_refused_before_anything_is_charged(
@@ -227,13 +226,7 @@ def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_day(monkeypatch, 40)  # of April
-    how: dict[str, Any] = {
-        "datasets": [NAME],
-        "epsilons": [4],
-        "shots": [2],
-        "seeds": [0],
-        "model": "fake",
-    }
+    how: dict[str, Any] = grid_of(NAME, epsilons=[4])
     run_here("march", "few-shot-generation", **how)
     paid = spent()
     assert paid == (pytest.approx(4, rel=0.01), 2)

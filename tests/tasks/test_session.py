@@ -4,8 +4,6 @@ is run how often.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +14,9 @@ from dpicl.data.central import graphical_model
 from dpicl.ground.errors import BudgetError, ModelRefusedError
 from dpicl.home.settings import Settings
 from dpicl.methods.mst_tabicl import MstTabicl
-from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
-from tests.library.text_contracts import lines, records
+from tests.harness import Place, install, install_texts, letters, new_place, python, shop, shop_rows
 
-HEAVY = (
+HEAVY = [
     "scipy",
     "prefect",
     "dask",
@@ -30,7 +27,7 @@ HEAVY = (
     "mbi",
     "matplotlib",
     "sklearn",
-)
+]
 
 
 @pytest.fixture
@@ -53,7 +50,8 @@ def test_a_cell_that_is_run_again_gives_the_same_and_is_charged_once(
 ) -> None:
     session = session_of(place)
     (quoted,) = session.quote("shop", method=method, epsilon=1, shots=2)
-    assert session.budget()[0].epsilon_spent == 0, "a quote spends nothing"
+    # a quote spends nothing
+    assert session.budget()[0].epsilon_spent == 0
     first = session.protect("shop", method=method, epsilon=1, shots=2)
     again = session_of(place).protect("shop", method=method, epsilon=1.0, shots=2)
     assert first.demonstrations() == again.demonstrations() and len(first.demonstrations()) == 2
@@ -78,7 +76,7 @@ def test_rows_that_are_derived_otherwise_from_the_same_counts_are_not_charged_ag
 def test_sessions_and_commands_spend_from_one_account(place: Place) -> None:
     session_of(place).protect("shop", method="mst_tabicl", epsilon=2, shots=2)
     refused = place.dpicl(
-        "protect shop --method mst_tabicl --epsilon 1 --shots 2 --out demos.jsonl",
+        "protect shop --method mst_tabicl --epsilon 1 --shots 2 --out demos.jsonl"
     )
     assert refused.returncode == 2 and "spent 4 of cap 5" in refused.stderr
     with pytest.raises(BudgetError, match="spent 4 of cap 5"):
@@ -109,18 +107,13 @@ def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(
         f"session.protect('shop', method={method!r}, epsilon=1, shots=2)\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert python(program, folder=place.root) == "[]"
 
 
 def test_queries_are_charged_once_for_all_of_them_and_answered_alike_by_the_command(
     place: Place,
 ) -> None:
-    install_texts(
-        place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4))
-    )
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}))
     session = dpicl.Session(
         place.home, data=place.root / "data", contracts=place.root / "contracts"
     )
@@ -133,14 +126,11 @@ def test_queries_are_charged_once_for_all_of_them_and_answered_alike_by_the_comm
     }
     first = session.ask("letters", ["one", "two"], **how)
     again = session.ask("letters", ["two", "one"], **how)
-    assert [one.answer for one in again] == [one.answer for one in reversed(first)] and all(
-        one.repeated for one in again
-    )
+    assert [one.answer for one in again] == [one.answer for one in reversed(first)]
+    assert all(one.repeated for one in again)
     (account,) = session.budget()
-    assert (account.account, account.releases) == (
-        "letters",
-        1,
-    ) and account.epsilon_spent == pytest.approx(2)
+    assert (account.account, account.releases) == ("letters", 1)
+    assert account.epsilon_spent == pytest.approx(2)
     with pytest.raises(BudgetError, match="all 3 queries"):
         session.ask("letters", ["three", "four"], **how)
     with pytest.raises(ModelRefusedError, match="no model is named"):

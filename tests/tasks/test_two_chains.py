@@ -86,7 +86,8 @@ def is_exhausted(settings: Settings, *others: str) -> None:
     assert adopt(settings)[1] == [*others, "shop"]
     with open_ledger(settings) as ledger:
         assert ledger.verify() and ledger.spent("other").epsilon == 1
-        assert not ledger.reserve(release("a")).is_new, "what stands is free"
+        # what stands is free
+        assert not ledger.reserve(release("a")).is_new
         with pytest.raises(BudgetError, match="of cap 0"):
             ledger.reserve(release("more", cost(0.1)), first=replace(SHOP, epsilon_cap=100.0))
 
@@ -150,7 +151,8 @@ def test_lost_again_the_second_chain_is_still_told_from_the_first(
     state_cap(home, 7.0)
     spend(home, *"xy")
     lose(home)
-    assert adopt(home) == (4, []), "its own receipts prove all of it"
+    # its own receipts prove all of it
+    assert adopt(home) == (4, [])
     spend(home, *"z")
     spend(lost, *"bcefghij")
     bring(lost, home)

@@ -13,13 +13,11 @@ from tests.upgrades.names import STORED, names
 
 MEANING = (
     "{} {} have other names than before ({}), so an upgrade would charge the same releases again. "
-    "If that is intended, because what is "
-    "released has changed, rewrite the file with `python -m tests.upgrades.names`, raise the "
-    "method's `draw_version`, and say so under "
-    "Changed in CHANGELOG.md. If it is not, add a new key of a contract to its part's `unsaid`, "
-    "give a renamed one a `serialization_alias`, "
-    "and put a new option of a method into its `unsaid` or into POST_PROCESSING of "
-    "dpicl/release/names.py."
+    "If that is intended, because what is released has changed, rewrite the file with `python -m "
+    "tests.upgrades.names`, raise the method's `draw_version`, and say so under Changed in "
+    "CHANGELOG.md. If it is not, add a new key of a contract to its part's `unsaid`, give a "
+    "renamed one a `serialization_alias`, and put a new option of a method into its `unsaid` or "
+    "into POST_PROCESSING of dpicl/release/names.py."
 )
 
 
