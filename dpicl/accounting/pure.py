@@ -327,10 +327,8 @@ def range_of(event: Event, neighbours: Neighbours) -> float:
     """r under the given relation. Raises PrivacyError: it is stated for replace-one and requested
     for add-or-remove-one, or not positive.
     """
-    reach, stated = (
-        float(rational(event, "range", "a rational > 0")),
-        dict(event.parameters).get("neighbours"),
-    )
+    reach = float(rational(event, "range", "a rational > 0"))
+    stated = dict(event.parameters).get("neighbours")
     if stated == neighbours.value:
         return reach
     if stated != Neighbours.ADD_OR_REMOVE_ONE.value:
@@ -433,10 +431,8 @@ def _one_more(delta: np.ndarray, reach: float, cells: int) -> np.ndarray:
     whole = np.concatenate([left, delta, np.full(cells, delta[-1])])
     windows = np.lib.stride_tricks.sliding_window_view(whole, 2 * cells + 1)[: len(delta)]
     # V(x - j h) and V(x - j h + r), j = 0 .. m
-    higher, lower = (
-        windows[:, cells::-1],
-        windows[:, : cells - 1 : -1],
-    )
+    higher = windows[:, cells::-1]
+    lower = windows[:, : cells - 1 : -1]
     first, last = ends[:-1], ends[1:]
     slopes = [np.diff(values, axis=1) / np.diff(ends) for values in (higher, lower)]
     starts = [

@@ -171,11 +171,9 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
         ratio = noise_ratio(part, ADD)
         # Equations (4) and (5), turned so that P / Q rises; (5) is its own mirror image.
         rest = (1 - float(rate), 0.0)
-        upper, lower, nothing = (
-            (rest, (float(rate), ratio)),
-            (rest, (float(rate), -ratio)),
-            ((1.0, 0.0),),
-        )
+        upper = (rest, (float(rate), ratio))
+        lower = (rest, (float(rate), -ratio))
+        nothing = ((1.0, 0.0),)
         pairs: list[tuple[_Mixture, _Mixture]] = (
             [(upper, lower)] if neighbours is REPLACE else [(upper, nothing), (nothing, lower)]
         )
@@ -311,11 +309,9 @@ def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
         )
     low, high = farthest
     depth = _NEGLIGIBLE - 2 * math.log(min(weight for weight, _ in (*upper, *lower)))
-    first, last, beyond = (
-        min(mean for _, mean in lower) - math.sqrt(2 * depth),
-        math.sqrt(2 * depth),
-        -math.inf,
-    )
+    first = min(mean for _, mean in lower) - math.sqrt(2 * depth)
+    last = math.sqrt(2 * depth)
+    beyond = -math.inf
     if math.isinf(high):
         last, beyond = _tail(order, upper, lower)
     step = min(_STEP, 2 * _STEP / (order * max(abs(mean) for _, mean in (*upper, *lower))))

@@ -50,10 +50,8 @@ def report_all(
     turns = contract.privacy.person.max_rows if contract.privacy.person else 1
     secret, reports = system_stream(), []
     with open_wallet(options.memory) as wallet:
-        cost, contract_cap = (
-            turns * collection.questions.guarantee.epsilon,
-            contract.privacy.budget.epsilon,
-        )
+        cost = turns * collection.questions.guarantee.epsilon
+        contract_cap = contract.privacy.budget.epsilon
         caps = {"requested_cap": options.cap, "contract_cap": contract_cap}
         wallet.join(collection.permanent_name, cost, **caps, id_column=options.id)
         for row, name in zip(rows, records.names(rows, contract), strict=True):

@@ -187,10 +187,8 @@ def _values(
         return contract.columns[meaning.column].values(codes)
     column = contract.numbers[meaning.column]
     edges = list(meaning.edges)
-    edges[0], edges[-1] = (
-        max(edges[0], 3 * edges[1] - 2 * edges[2]),
-        min(edges[-1], 3 * edges[-2] - 2 * edges[-3]),
-    )
+    edges[0] = max(edges[0], 3 * edges[1] - 2 * edges[2])
+    edges[-1] = min(edges[-1], 3 * edges[-2] - 2 * edges[-3])
     missing, digits = codes == len(edges) - 1, min(meaning.digits, column.decimals)
     numbers = placed(edges, digits, np.where(missing, 0, codes), shares).tolist()
     return [

@@ -168,11 +168,9 @@ def count_open(
     """
     closed = Closed.read(close, checker) if close is not None and close.exists() else None
     files, others = report_files(place)
-    counts, tally, who = (
-        Counter(files=len(files), other_files=others),
-        Tally.empty(checker.questions),
-        [np.empty(0, dtype="S16")],
-    )
+    counts = Counter(files=len(files), other_files=others)
+    tally = Tally.empty(checker.questions)
+    who = [np.empty(0, dtype="S16")]
     with Parted(checker.questions, folder) as parted:
         for done, file in enumerate(files):
             progress(done, len(files))
@@ -245,10 +243,8 @@ class Parted:
     """
 
     def __init__(self, questions: Questionnaire, folder: Path | None = None) -> None:
-        secret, self._most_cells = (
-            system_stream(),
-            max(question.cells for question in questions.questions),
-        )
+        secret = system_stream()
+        self._most_cells = max(question.cells for question in questions.questions)
         # secret, so that nobody makes pseudonyms of one part
         self._factors = secret.words(3, np.uint64) | np.uint64(1)
         self._words = secret.words(self._most_cells + len(questions.questions), np.uint64)
@@ -281,10 +277,8 @@ class Parted:
             mixed ^= mixed >> np.uint64(32)  # else numbers in a row may fill few parts
             parts = mixed * self._factors[2] >> np.uint64(64 - PARTS.bit_length() + 1)
         order = np.argsort(parts, kind="stable")
-        table, ends = (
-            _table(answers.take(order)),
-            np.cumsum(np.bincount(parts.astype(np.int64), minlength=PARTS)),
-        )
+        table = _table(answers.take(order))
+        ends = np.cumsum(np.bincount(parts.astype(np.int64), minlength=PARTS))
         for part, (start, end) in enumerate(
             zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
         ):

@@ -329,11 +329,9 @@ def _pairs(weights: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[tuple[
     """Each array with its weight. Raises ParameterError: there are more of the one than of the
     other.
     """
-    given, wrong = (
-        iter(arrays),
-        ParameterError(
-            "periods", "another number of arrays", f"one for each of {len(weights)} periods"
-        ),
+    given = iter(arrays)
+    wrong = ParameterError(
+        "periods", "another number of arrays", f"one for each of {len(weights)} periods"
     )
     for weight in weights:
         if (array := next(given, None)) is None:

@@ -146,11 +146,9 @@ def bounded_range_maxima(
         )
     gaps, denominator, bits = _exponents(sets, epsilon, spread)
     sizes = np.array([len(votes) for votes in sets], dtype=np.int64)
-    starts, chosen, waiting = (
-        np.cumsum(sizes) - sizes,
-        np.zeros(len(sets), dtype=np.int64),
-        np.arange(len(sets)),
-    )
+    starts = np.cumsum(sizes) - sizes
+    chosen = np.zeros(len(sets), dtype=np.int64)
+    waiting = np.arange(len(sets))
     count = _TRIED_FIRST
     # the first success of independent tries: how many are made at once changes nothing
     while len(waiting):
@@ -170,14 +168,10 @@ def _exponents(
     """Of (4), for all candidates of one set after another: numerators, their denominator, and the
     bits of the words that toss for them.
     """
-    bounds, denominator = (
-        [(int(votes.max()), int(votes.min())) for votes in sets],
-        epsilon.denominator * spread,
-    )
-    widest, bits = (
-        max((most - least for most, least in bounds), default=0),
-        _INT64_BITS - denominator.bit_length(),
-    )
+    bounds = [(int(votes.max()), int(votes.min())) for votes in sets]
+    denominator = epsilon.denominator * spread
+    widest = max((most - least for most, least in bounds), default=0)
+    bits = _INT64_BITS - denominator.bit_length()
     fits = max(widest, 1) * epsilon.numerator <= _LARGEST and all(
         least >= -_LARGEST and most <= _LARGEST for most, least in bounds
     )

@@ -114,11 +114,9 @@ def noisy_means(
     units, lengths = grid.units(np.concatenate(columns)), [len(column) for column in columns]
     counts = [int(np.count_nonzero(~np.isnan(column))) for column in columns]
     # in two halves: a sum that wraps round at 2^64 would have no bounded sensitivity
-    upper, lower, owners = (
-        np.zeros(len(counts), np.int64),
-        np.zeros(len(counts), np.int64),
-        np.repeat(np.arange(len(counts)), lengths),
-    )
+    upper = np.zeros(len(counts), np.int64)
+    lower = np.zeros(len(counts), np.int64)
+    owners = np.repeat(np.arange(len(counts)), lengths)
     np.add.at(upper, owners, units >> 32)
     np.add.at(lower, owners, units & 0xFFFFFFFF)
     totals = [(high << 32) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]

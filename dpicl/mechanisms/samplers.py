@@ -96,10 +96,8 @@ def _below(rate: Fraction, plus: int, agreed: int, stream: Stream) -> bool:
     """Whether a uniform number is below 1 / (plus + e^rate), whose first `agreed` digits it has."""
     while True:
         agreed += _WORD
-        word, digits = (
-            int(stream.words(1, np.uint64)[0]),
-            _leading(rate, plus, agreed) % (1 << _WORD),
-        )
+        word = int(stream.words(1, np.uint64)[0])
+        digits = _leading(rate, plus, agreed) % (1 << _WORD)
         if word != digits:
             return word < digits
 

@@ -68,10 +68,8 @@ def bernoulli_exps(
 
 def _bernoulli_exps_of_wholes(wholes: np.ndarray, stream: Stream) -> np.ndarray:
     """True with probability e^-n each, n = 1, 2, ... of any size: shape (draws,), bool."""
-    limits, words = (
-        _powers()[np.minimum(wholes, SMALLEST_POWER).astype(np.int64)],
-        stream.words(len(wholes), np.uint64),
-    )
+    limits = _powers()[np.minimum(wholes, SMALLEST_POWER).astype(np.int64)]
+    words = stream.words(len(wholes), np.uint64)
     below: np.ndarray = words < limits
     for tie in np.flatnonzero(words == limits):
         below[tie] = goes_on_below(Fraction(int(wholes[tie])), stream)

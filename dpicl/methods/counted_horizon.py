@@ -197,9 +197,9 @@ def drawable(series: Made, contract: Contract, epsilon: float) -> Made:
         unit, person = series.contribution, contract.privacy.person
         expected, asking = "a larger one", "a row asks"
         if person:
-            expected, asking = (
-                f"{expected}, or fewer rows",
-                f"max_rows={unit.per_period} and {unit.rows} rows of a person in the horizon ask",
+            expected = f"{expected}, or fewer rows"
+            asking = (
+                f"max_rows={unit.per_period} and {unit.rows} rows of a person in the horizon ask"
             )
         expected += (
             f": {asking} for a deviation above 2^{LARGEST_VARIANCE.bit_length() // 2} of the "

@@ -196,11 +196,9 @@ def _select_one(
         sums = votes.sums[LIKELIEST : LIKELIEST + 1]
         if not test.are_below(sums, drawing.threshold, noises, text.stream("test", token)).any():
             return LIKELIEST, False
-    chosen, stream, sampling = (
-        drawing.noise.token,
-        text.stream("token", token),
-        text.plan.shape.sampling,
-    )
+    chosen = drawing.noise.token
+    stream = text.stream("token", token)
+    sampling = text.plan.shape.sampling
     if isinstance(chosen, TokenNoise) and sampling is not None:
         return sampling.draw(chosen.noisy(votes.sums, stream), text.stream("sample", token)), True
     return chosen.select(votes.scores, stream), True
@@ -271,10 +269,8 @@ def random_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> Demo
     """
     if math.inf not in unit.epsilons:
         return {}
-    texts, labels = (
-        train.data.column("text"),
-        np.array(train.data.column("label").to_pylist(), dtype=object),
-    )
+    texts = train.data.column("text")
+    labels = np.array(train.data.column("label").to_pylist(), dtype=object)
     demonstrations = {}
     for shots in unit.shots:
         generator = draws_for(contract, unit.seed).public(RANDOM_ROWS, f"shots={shots}").generator()

@@ -259,11 +259,9 @@ class FreshVoting:
         requests = []
         for text, tokens in written.items():
             pool = pool_of(self.prompts.contract, text.label)
-            numbers, rate, stream = (
-                self.rows.of(pool),
-                text.plan.drawings[pool].rate,
-                text.stream("subsets", len(tokens)),
-            )
+            numbers = self.rows.of(pool)
+            rate = text.plan.drawings[pool].rate
+            stream = text.stream("subsets", len(tokens))
             places = disjoint_subsets(
                 len(numbers),
                 sampling_rate=rate,

@@ -148,10 +148,8 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
     ) -> WindowRows:
         """See `CountedHorizon`: of all groups together."""
-        deviations, variance = (
-            self.deviations(windows),
-            sum(cell.rows[2] for cell in self.vectors.cells),
-        )
+        deviations = self.deviations(windows)
+        variance = sum(cell.rows[2] for cell in self.vectors.cells)
         return WindowRows(
             self.vectors.rows(self._sums(released, windows)).sum(axis=1),
             deviations * variance**0.5,

@@ -261,10 +261,8 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
     ) -> WindowRows:
         """See `CountedHorizon`: from every column's sum, as their noise is independent."""
-        counters, cells = (
-            self.counters,
-            np.array([size * self.sizes[-1] for size in self.sizes[:-1]]),
-        )
+        counters = self.counters
+        cells = np.array([size * self.sizes[-1] for size in self.sizes[:-1]])
         ends = np.cumsum(cells)[:-1]
         totals = counters.windows(
             (
@@ -351,10 +349,8 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         last: int,
         scopes: Sequence[Scope],
     ) -> list[NoisyMarginal]:
-        (counts,), scale = (
-            counters.windows(sums, [(first, last)]),
-            float(counters.covariance([(first, last)])[0, 0]) ** 0.5,
-        )
+        (counts,) = counters.windows(sums, [(first, last)])
+        scale = float(counters.covariance([(first, last)])[0, 0]) ** 0.5
         shapes = [tuple(self.sizes[column] for column in scope) for scope in scopes]
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
         tables = zip(scopes, shapes, np.split(counts, ends), strict=True)

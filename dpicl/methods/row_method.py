@@ -310,15 +310,11 @@ def check_rows(method: Method, contract: Declared, unit: Unit, model: str) -> No
     """
     why, expected = None, "a language model"
     if not isinstance(method, RowMethod):
-        why, expected = (
-            f"{method.title} releases none",
-            "a method that releases rows, or a language model",
-        )
+        why = f"{method.title} releases none"
+        expected = "a method that releases rows, or a language model"
     elif contract.evaluation == "charged":
-        why, expected = (
-            "`split.evaluation_epsilon` asks it private rows one by one",
-            "public rows to ask, `queries`, or a language model",
-        )
+        why = "`split.evaluation_epsilon` asks it private rows one by one"
+        expected = "public rows to ask, `queries`, or a language model"
     if why:
         raise ModelRefusedError(
             f"{contract.name}: model {model!r} is of kind tabular, which reads released rows, and "
@@ -338,11 +334,9 @@ def contexts(
     """Rows in context of every cell."""
     chosen = {}
     for cell, pool in method.pools(released, contract, unit).items():
-        count, most, chance = (
-            len(pool.codes),
-            shots_of(cell),
-            draws.public("context", cell.key).generator(),
-        )
+        count = len(pool.codes)
+        most = shots_of(cell)
+        chance = draws.public("context", cell.key).generator()
         places = (
             np.sort(chance.choice(count, most, replace=False)) if count > most else np.arange(count)
         )

@@ -239,10 +239,8 @@ def labelled(
     """
     chance = draws.public("queries", replicate).generator()
     if sizes.counts_columns:
-        share, stream = (
-            sizes.columns_epsilon and sizes.columns_epsilon / (len(bins) - 1),
-            draws.secret("columns", replicate),
-        )
+        share = sizes.columns_epsilon and sizes.columns_epsilon / (len(bins) - 1)
+        stream = draws.secret("columns", replicate)
         exact = [
             np.bincount(codes[:, column], minlength=size).tolist()
             for column, size in enumerate(bins[:-1])
@@ -345,11 +343,9 @@ def votes(
         queries: codes of shape (queries, columns but the label).
         sizes: bins of every column, the label last.
     """
-    labels, counted, size = (
-        sizes[-1],
-        np.zeros((len(queries), sizes[-1]), dtype=np.int64),
-        max(1, _AT_ONCE // (len(queries) * sizes[-1])),
-    )
+    labels = sizes[-1]
+    counted = np.zeros((len(queries), sizes[-1]), dtype=np.int64)
+    size = max(1, _AT_ONCE // (len(queries) * sizes[-1]))
     having = np.bincount(taught, minlength=teachers) > 0
     taught, present = (np.cumsum(having) - 1)[taught], int(having.sum())
     # to one without rows all labels are as likely, and the first is said

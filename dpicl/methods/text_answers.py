@@ -151,10 +151,8 @@ def metrics_of(
     answer. Answers that are texts of their own are measured by how near they come; no answer is
     frequent among them.
     """
-    truth, answered = (
-        truth_of(queries, contract),
-        {cell: answers_of(texts, contract) for cell, texts in outputs.items()},
-    )
+    truth = truth_of(queries, contract)
+    answered = {cell: answers_of(texts, contract) for cell, texts in outputs.items()}
     if isinstance(contract.task, FreeText):
         return {cell: measure_texts(truth, answers) for cell, answers in answered.items()}
     balanced = contract.is_classification
@@ -170,10 +168,8 @@ def values_of(
     """By cell, and of always giving the most frequent answer, for every query: 1 or 0, right or
     wrong; of texts of their own ROUGE-1.
     """
-    truth, answered = (
-        truth_of(queries, contract),
-        {cell: answers_of(texts, contract) for cell, texts in outputs.items()},
-    )
+    truth = truth_of(queries, contract)
+    answered = {cell: answers_of(texts, contract) for cell, texts in outputs.items()}
     if isinstance(contract.task, FreeText):
         return {cell: rouge1(truth, answers) for cell, answers in answered.items()}
     return {

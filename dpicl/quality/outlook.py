@@ -251,10 +251,8 @@ def plan_table(
     signals = SIGNALS if signal is None else {"stated": read_signal(str(signal))}
     if contract.target.count == 1:
         signals = {}
-    simulated, populations = (
-        min(count, MOST_ROWS),
-        populations or (POPULATIONS // 2 if len(signals) > 1 else POPULATIONS),
-    )
+    simulated = min(count, MOST_ROWS)
+    populations = populations or (POPULATIONS // 2 if len(signals) > 1 else POPULATIONS)
     jobs = [
         (strength, number)
         for strength in signals.values() or [0.5]

@@ -183,10 +183,8 @@ class Replicates:
         promised, kept = [], []
         for number in range(count):
             draws = self._draws(number, "scores")
-            chance, made_up = (
-                draws.public("quality-signal", self.point.asked.key).generator(),
-                self.model.bins.copy(),
-            )
+            chance = draws.public("quality-signal", self.point.asked.key).generator()
+            made_up = self.model.bins.copy()
             shuffled = np.flatnonzero(chance.random(len(made_up)) >= (number + 1) / count)
             made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
             bins = self._released(made_up, draws)[1].bins

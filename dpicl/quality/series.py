@@ -101,10 +101,8 @@ def drifts(
     if split < 1 or window < 1:
         return []
     windows = [(split + 1, last), (1, split)]
-    covariance, parts = (
-        series.counters.covariance(windows),
-        defaultdict[int, list[tuple[float | None, int]]](list),
-    )
+    covariance = series.counters.covariance(windows)
+    parts = defaultdict[int, list[tuple[float | None, int]]](list)
     for compared in series.compared(released, windows):
         parts[compared.column].append(_statistic(compared, covariance))
     return [_drift(columns[column], of_column) for column, of_column in sorted(parts.items())]
@@ -207,10 +205,8 @@ def aucs_by_period(
     none where the public rows have no two answers.
     """
     test, encoding = point.bins(public), point.encoding
-    names, draws = (
-        point.contract.releases.calendar.periods,
-        draws_for(point.contract, point.asked.seed),
-    )
+    names = point.contract.releases.calendar.periods
+    draws = draws_for(point.contract, point.asked.seed)
 
     def tested(first: int, last: int) -> tuple[float, float | None]:
         rows = point.method.rows(series.window(released[:last], first, last), *point.place, draws)

@@ -440,11 +440,9 @@ def _strength(
 
 def _ordered_chances(strength: float, scores: np.ndarray, of_label: np.ndarray) -> np.ndarray:
     """Of every code, cut from one score: shape (rows, answers)."""
-    x, low, high = (
-        strength * scores,
-        np.full(len(of_label) - 1, -40.0),
-        np.full(len(of_label) - 1, 40.0),
-    )
+    x = strength * scores
+    low = np.full(len(of_label) - 1, -40.0)
+    high = np.full(len(of_label) - 1, 40.0)
     some, wanted = x[:_SAMPLE], np.cumsum(of_label)[:-1]
     for _ in range(30):
         middle = (low + high) / 2

@@ -180,10 +180,8 @@ def _accuracy(fitted: Labelled, public: Labelled) -> float:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    labels, truth = (
-        [label for label, _ in fitted],
-        np.array([label for label, _ in public], dtype=object),
-    )
+    labels = [label for label, _ in fitted]
+    truth = np.array([label for label, _ in public], dtype=object)
     if len(set(labels)) == 1:
         return float(np.mean(truth == labels[0]))
     hashed = HashingVectorizer(n_features=FEATURES, ngram_range=(1, 2), token_pattern=r"\w+")  # noqa: S106 - of words

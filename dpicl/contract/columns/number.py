@@ -320,10 +320,8 @@ def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.n
     bounds = [edge if numbers.dtype.kind == "f" else ceil(edge) for edge in edges.tolist()]
     # which stay in the cache from edge to edge
     for start in range(0, len(numbers), _ROWS_PER_BLOCK):
-        block, counts = (
-            numbers[start : start + _ROWS_PER_BLOCK],
-            codes[start : start + _ROWS_PER_BLOCK],
-        )
+        block = numbers[start : start + _ROWS_PER_BLOCK]
+        counts = codes[start : start + _ROWS_PER_BLOCK]
         for bound in bounds:
             np.add(counts, (block >= bound).view(np.uint8), out=counts)
     if missing is not None:

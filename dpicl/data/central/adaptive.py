@@ -59,13 +59,11 @@ from dpicl.data.central.junction_tree import Scope, largest_clique, together
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_steps import StepBudget
 
-LABEL, COLUMNS, OTHERS, STAR, CHOICE = (
-    Fraction(1, 20),
-    Fraction(1, 4),
-    Fraction(1, 10),
-    Fraction(2, 5),
-    Fraction(1, 4),
-)
+LABEL = Fraction(1, 20)
+COLUMNS = Fraction(1, 4)
+OTHERS = Fraction(1, 10)
+STAR = Fraction(2, 5)
+CHOICE = Fraction(1, 4)
 """Parts of (1) and (2) of the budget, of (2)'s others and (3) of what is left, and of (5) of a
 round.
 """
@@ -279,10 +277,8 @@ def _best(
     """Equation (5): the columns to be counted together by the budget `later`, chosen by the budget
     `choice`.
     """
-    marginals, margin = (
-        ModelMarginals(model),
-        _SPREAD * math.log(len(able) + 1) * choice.choice_scale,
-    )
+    marginals = ModelMarginals(model)
+    margin = _SPREAD * math.log(len(able) + 1) * choice.choice_scale
     scores = [0]
     for scope in able:
         noise = cells(exact.sizes, scope) * later.noise

@@ -90,11 +90,9 @@ def expected_errors(
     histogram in rows of the group; at most 1. `rows` are of the subsample, taken to be as many in
     every group.
     """
-    total, shared, errors = (
-        noisy_count.exact_epsilon(epsilon),
-        options.allocation == "shared-count",
-        {},
-    )
+    total = noisy_count.exact_epsilon(epsilon)
+    shared = options.allocation == "shared-count"
+    errors = {}
     for name in contract.features:
         shares = [
             _share(group, contract, total, options)
@@ -181,10 +179,8 @@ def noised(
                 else noisy_mean.noised_means
             )
             for (grid, share), places in _alike(grids, shares).items():
-                totals, counts = (
-                    [sums.total(name, i) for i in places],
-                    [sums.valued(name, i) for i in places],
-                )
+                totals = [sums.total(name, i) for i in places]
+                counts = [sums.valued(name, i) for i in places]
                 found |= zip(
                     places,
                     averages(totals, counts, grid, epsilon=share, stream=stream),

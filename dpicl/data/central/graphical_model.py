@@ -138,10 +138,8 @@ def graphical_models(
 
 def _continued(tree: JunctionTree, earlier: GraphicalModel) -> np.ndarray:
     """An earlier model's potentials; 0 of what was not counted then."""
-    known, theta = (
-        dict(zip(earlier.tree.scopes, earlier.tree.views(earlier.theta), strict=True)),
-        np.zeros(tree.starts[-1]),
-    )
+    known = dict(zip(earlier.tree.scopes, earlier.tree.views(earlier.theta), strict=True))
+    theta = np.zeros(tree.starts[-1])
     for scope, view in zip(tree.scopes, tree.views(theta), strict=True):
         view += known.get(scope, 0.0)
     return theta
@@ -221,23 +219,17 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
     """Equation (2) from potentials of shape (fits, numbers), for counts of the same columns: each
     fit takes steps of its own.
     """
-    tree, counted, models = (
-        counts[0].tree,
-        int((counts[0].weights > 0).sum()),
-        dict[int, GraphicalModel](),
-    )
-    shares, weights = (
-        np.stack([count.shares for count in counts]),
-        np.stack([count.weights for count in counts]),
-    )
+    tree = counts[0].tree
+    counted = int((counts[0].weights > 0).sum())
+    models = dict[int, GraphicalModel]()
+    shares = np.stack([count.shares for count in counts])
+    weights = np.stack([count.weights for count in counts])
     most = np.array([count.most_curved for count in counts])
     z, normaliser = tree.marginals(theta)
     x, total, curvature = z, np.zeros(len(counts)), most / 100
-    before, made, left = (
-        _loss(weights, x - shares),
-        np.zeros(len(counts), dtype=np.int64),
-        np.arange(len(counts)),
-    )
+    before = _loss(weights, x - shares)
+    made = np.zeros(len(counts), dtype=np.int64)
+    left = np.arange(len(counts))
     while len(left):
         a = (1 + np.sqrt(1 + 4 * curvature * total)) / (2 * curvature)
         t = (a / (total + a))[:, np.newaxis]

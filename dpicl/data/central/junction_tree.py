@@ -215,10 +215,8 @@ class JunctionTree:
             axes = [
                 (self.label, *clique.columns).index(column) for column in (*given, *clique.rest)
             ]
-            shape, sizes = (
-                [self.sizes[column] for column in given],
-                [self.sizes[column] for column in clique.rest],
-            )
+            shape = [self.sizes[column] for column in given]
+            sizes = [self.sizes[column] for column in clique.rest]
             table = (
                 tables[*clique.columns, self.label].transpose(axes).reshape(math.prod(shape), -1)
             )
@@ -378,10 +376,8 @@ def _joined(cliques: Sequence[Scope]) -> tuple[Clique, ...]:
     """A spanning tree of the largest separators, parents first; of no clique one without columns,
     for the label.
     """
-    left, joined = (
-        [set(clique) for clique in cliques[1:]],
-        [Clique(cliques[0] if cliques else (), None, ())],
-    )
+    left = [set(clique) for clique in cliques[1:]]
+    joined = [Clique(cliques[0] if cliques else (), None, ())]
     best = [(len(clique & {*joined[0].columns}), 0) for clique in left]
     while left:
         at = max(range(len(left)), key=lambda place: (best[place][0], -place))

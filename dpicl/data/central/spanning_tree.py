@@ -231,10 +231,8 @@ def _gain(said: np.ndarray, chances: np.ndarray, most: int) -> float:
 
 def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator) -> np.ndarray:
     """Equations (4) and (5): shape (count, columns), int64."""
-    rows, anything = (
-        model.rows(count, chance),
-        chance.integers(0, model.tree.sizes, (count, len(model.tree.sizes))),
-    )
+    rows = model.rows(count, chance)
+    anything = chance.integers(0, model.tree.sizes, (count, len(model.tree.sizes)))
     chances, elsewhere = (
         np.maximum(model.label_chances(some), _LEAST) for some in (rows, anything)
     )

@@ -124,10 +124,8 @@ def estimated_rows(
             else ReleasedRows(rows.codes[chance.generator().integers(len(rows.codes), size=count)])
         )
     observed = collected if isinstance(collected, Reported) else observed_tally(collected)
-    count, generator = (
-        count or min(max(collected.clients, MADE_ROWS), MOST_ROWS),
-        chance.generator(),
-    )
+    count = count or min(max(collected.clients, MADE_ROWS), MOST_ROWS)
+    generator = chance.generator()
     if estimator == "tree":
         return ReleasedRows(tree(observed).rows(count, generator).astype(np.uint8))
     check_fits(estimator, observed.sizes, "this table")

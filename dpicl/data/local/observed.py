@@ -250,10 +250,8 @@ def observed_tally(tally: Tally) -> Observed:
         if clients:
             law = question.law
             if isinstance(law, Response):
-                restated, factor = (
-                    counts.astype(np.float64),
-                    law.truth_probability - law.lie_probability,
-                )
+                restated = counts.astype(np.float64)
+                factor = law.truth_probability - law.lie_probability
                 if question.agreement:
                     restated = (restated / (prod(question.sizes) / 2))[
                         same_half(question.sizes).astype(np.int64)

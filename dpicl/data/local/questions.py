@@ -152,11 +152,9 @@ def questionnaire(
         columns: of `subset`, how many are reported together; None is equation (1) or (2).
         about: columns beside the label that are asked for, in rising order; all if empty.
     """
-    label, features, has_label = (
-        len(sizes) - 1,
-        about or tuple(range(len(sizes) - 1)),
-        sizes[-1] > 1,
-    )
+    label = len(sizes) - 1
+    features = about or tuple(range(len(sizes) - 1))
+    has_label = sizes[-1] > 1
     count = len(features)
     if design == "one-column":
         chosen: list[tuple[int, ...]] = [

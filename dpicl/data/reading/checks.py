@@ -44,11 +44,9 @@ def rules_of(contract: Contract) -> tuple[DataRule, ...]:
     ]
     rules = {(check.rule, check.column): check for check in defaults}
     for number, check in enumerate(contract.checks):
-        file, key, suited = (
-            f"{contract.name}.yaml",
-            f"checks.{number}",
-            _suited(check.rule, contract),
-        )
+        file = f"{contract.name}.yaml"
+        key = f"checks.{number}"
+        suited = _suited(check.rule, contract)
         if check.at_least is not None and check.rule not in ("row_count", "both_labels"):
             raise DeclarationError(
                 file,

@@ -137,10 +137,8 @@ def _order(columns: Sequence[np.ndarray]) -> np.ndarray:
         if size > _LARGEST:
             keys, sizes = [*keys, values], [*sizes, size]
         elif keys and sizes[-1] * size <= _LARGEST:
-            keys[-1], sizes[-1] = (
-                keys[-1] * size + (values.astype(np.int64) - low),
-                sizes[-1] * size,
-            )
+            keys[-1] = keys[-1] * size + (values.astype(np.int64) - low)
+            sizes[-1] = sizes[-1] * size
         else:
             keys, sizes = [*keys, values.astype(np.int64) - low], [*sizes, size]
     if sizes[0] > _LARGEST:

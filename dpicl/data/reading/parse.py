@@ -121,10 +121,8 @@ def _without_marked(table: pa.Table, contract: Contract, where: str) -> pa.Table
         text, valid = _valid(
             table.column(name), partial(_as_text, name=name, where=where), refuse=fate == "refuse"
         )
-        is_marked, is_nullable = (
-            _marked(text, words, column, name, where),
-            column is not None and column.nullable,
-        )
+        is_marked = _marked(text, words, column, name, where)
+        is_nullable = column is not None and column.nullable
         table = table.set_column(
             table.column_names.index(name),
             name,
@@ -299,10 +297,8 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     extra = [name for name in names if name not in wanted and name not in ignored]
     if not extra:
         return
-    rule, listed = (
-        f"is not in the contract{_more(extra)}; expected its columns, or",
-        json.dumps(extra, ensure_ascii=False),
-    )
+    rule = f"is not in the contract{_more(extra)}; expected its columns, or"
+    listed = json.dumps(extra, ensure_ascii=False)
     place = f"column {names.index(extra[0]) + 1} of {len(names)}"
     # else a line break may be lost, and the header's end a row
     if len(extra) < len(names) - len(extra):

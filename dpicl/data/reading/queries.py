@@ -41,10 +41,8 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
                 f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected "
                 f"{expected[:12]}"
             )
-    person, of_source = (
-        contract.privacy.person,
-        tuple(filter(None, (contract.source.arrived, contract.source.sign))),
-    )
+    person = contract.privacy.person
+    of_source = tuple(filter(None, (contract.source.arrived, contract.source.sign)))
     # of rows that protect nobody a person's id need not be there, and is dropped where it is
     if person is not None:
         privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})

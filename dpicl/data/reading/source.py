@@ -101,11 +101,9 @@ def load_source(
     Raises SourceError: no rows are at hand (the message says what to type), or they are not those
     of `content_sha256`; DataError: the rows break the contract.
     """
-    path, source, where = (
-        find_rows(contract, data_folder=data_folder, cache_folder=cache_folder),
-        contract.source,
-        contract.name,
-    )
+    path = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder)
+    source = contract.source
+    where = contract.name
     if source.query is not None:
         table = _in_one(list(query_parts(contract, check)), contract)
         return _verified(table, contract, f"{where}: query")
@@ -137,10 +135,8 @@ def _bundled() -> pa.Table:
         .read_text("ascii")
         .splitlines()
     )
-    values, answers = (
-        np.array([line.split(",") for line in lines], dtype=np.float64),
-        np.array(head.split(",")[2:]),
-    )
+    values = np.array([line.split(",") for line in lines], dtype=np.float64)
+    answers = np.array(head.split(",")[2:])
     columns = {name: values[:, position] for position, name in enumerate(_BUNDLED_COLUMNS)}
     return pa.table({**columns, "diagnosis": answers[values[:, -1].astype(int)]})
 
@@ -341,11 +337,9 @@ def read_deliveries(
     none; with a column PERIOD. Raises SourceError: one is not delivered yet, and nothing was read;
     DataError: a file breaks a rule; names file, column, rule and count.
     """
-    names, files, wanted = (
-        contract.releases.calendar.periods,
-        delivered(contract, data_folder, SUFFIXES),
-        sorted(set(periods)),
-    )
+    names = contract.releases.calendar.periods
+    files = delivered(contract, data_folder, SUFFIXES)
+    wanted = sorted(set(periods))
     if contract.source.undelivered == "refused":
         check_delivered(
             files,

@@ -180,10 +180,8 @@ def holds_out(table: pa.Table, contract: Contract, *, key: bytes | None) -> np.n
     """Equation (3): whether each private row is held out at random, bool of shape (rows,); none
     where the contract has no such split. Raises PrivacyError: it has one, and there is no key.
     """
-    fraction, person = (
-        contract.split.test_fraction if contract.split else None,
-        contract.privacy.person,
-    )
+    fraction = contract.split.test_fraction if contract.split else None
+    person = contract.privacy.person
     if fraction is None:
         return np.zeros(table.num_rows, dtype=bool)
     if person is None:
@@ -202,10 +200,8 @@ def lowest(words: np.ndarray, fraction: float) -> np.ndarray:
 
 def _marks(table: pa.Table, contract: Contract, key: bytes | None) -> np.ndarray:
     """Equation (1): shape (rows, 2), uint64."""
-    columns, of_rows = (
-        [words_of(table.column(name)) for name in contract.read_columns],
-        _derived(key, b"dpicl rows", contract),
-    )
+    columns = [words_of(table.column(name)) for name in contract.read_columns]
+    of_rows = _derived(key, b"dpicl rows", contract)
     content = column_hashes(columns, key=of_rows)
     in_batches = contract.source.folder is not None or contract.source.query is not None
     if in_batches and contract.privacy.person is None:
@@ -419,10 +415,8 @@ def column_hashes(columns: Sequence[np.ndarray], *, key: bytes) -> np.ndarray:
     """
     encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - of numbered blocks, as equation (1) has it
     rows = len(columns[0])
-    hashes, cells = (
-        np.zeros((rows, 2), dtype=np.uint64),
-        np.empty((_ROWS_PER_BLOCK, 2), dtype=np.uint64),
-    )
+    hashes = np.zeros((rows, 2), dtype=np.uint64)
+    cells = np.empty((_ROWS_PER_BLOCK, 2), dtype=np.uint64)
     listed = [_listed(number, values, encryptor) for number, values in enumerate(columns, 1)]
     for start in range(0, rows, _ROWS_PER_BLOCK):
         mixed = hashes[start : start + _ROWS_PER_BLOCK]

@@ -157,10 +157,8 @@ def as_utf8(column: pa.Array) -> pa.Array:
 def _text(value: Any) -> str | None:
     # a time of numpy's would be a plain number where Python has none as exact
     if isinstance(value, np.generic):
-        is_time, value = (
-            value.dtype.kind in "mM",
-            (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item(),
-        )
+        is_time = value.dtype.kind in "mM"
+        value = (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item()
         value = NO_VALUE if is_time and not isinstance(value, date | None) else value
     # of pandas, which may not be installed
     if value is None or type(value).__name__ in (
