@@ -278,10 +278,9 @@ def noise_ratio(event: Event, neighbours: Neighbours) -> float:
     variance, squares = variance_of(event), squared_sensitivity_of(event, neighbours)
     if variance <= SMOOTHED:
         raise PrivacyError(
-            f"event {event.kind!r} of variance {variance} and squared sensitivity {squares} has "
-            f"no known price here; "
-            f"expected a variance above {SMOOTHED}: multiply the sums by a whole number and the "
-            f"variance by its square"
+            f"event {event.kind!r} of variance {variance} and squared sensitivity {squares} has no "
+            f"known price here; expected a variance above {SMOOTHED}: multiply the sums by a whole "
+            "number and the variance by its square"
         )
     halved = 2 if neighbours is Neighbours.REPLACE_ONE else 1
     return (

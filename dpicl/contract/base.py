@@ -39,8 +39,7 @@ def _name(value: str) -> str:
     if not NAME.search(value) or value.endswith("\n"):
         raise ValueError(
             f"got the name {value[:60]!r}; expected 1 to 255 characters without a line break or "
-            f"tab, or a blank at either end: "
-            "rename the column where the rows are"
+            "tab, or a blank at either end: rename the column where the rows are"
         )
     return value
 

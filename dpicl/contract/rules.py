@@ -322,8 +322,7 @@ def advice(contract: Contract) -> Iterator[str]:
     if contract.target.kind == "classes" and contract.target.count > _CLASSES:
         yield (
             f"label: has {contract.target.count} classes, and noise enters the counts of each; "
-            f"expected at most {_CLASSES}: "
-            "put classes together with `parts` and `answers`"
+            f"expected at most {_CLASSES}: put classes together with `parts` and `answers`"
         )
     rate, population = contract.privacy.sampling_rate, contract.population
     if (
@@ -369,6 +368,5 @@ def _bins(contract: Contract) -> Iterator[str]:
             )
             yield (
                 f"columns.{name}: bounds from {low:.12g} to {high:.12g} make eight equal bins; if "
-                f"most values lie in one of them, "
-                f"state edges between bins{such}"
+                f"most values lie in one of them, state edges between bins{such}"
             )

@@ -199,8 +199,7 @@ class Method(ABC):
         if contract.draft:
             raise PrivacyError(
                 f"{contract.name}: is a draft, and its lines marked LOOKED hold what rows say; "
-                f"write what is publicly known there, then "
-                "take `draft: true` out"
+                "write what is publicly known there, then take `draft: true` out"
             )
         if contract.takes_back and not self.is_series(contract):
             raise PrivacyError(

@@ -249,9 +249,8 @@ class DpIcl(TextMethod):
         if contract.evaluation != "public":
             raise PrivacyError(
                 f"{contract.name}: a run of {self.name} answers queries, and held-out texts with "
-                f"something at stake are no public ones; "
-                "expected `source.queries` with texts declared public, or `dpicl ask` with "
-                "queries of yours"
+                "something at stake are no public ones; expected `source.queries` with texts "
+                "declared public, or `dpicl ask` with queries of yours"
             )
 
     def cost(self, contract: TextContract, point: Point[EnsembleVariant]) -> CellCost:

@@ -175,8 +175,7 @@ class EnsembleShape:
         if drawn > row_bound:
             raise PrivacyError(
                 f"an ensemble of {self.subsets} prompts with {self.rows} rows each draws {drawn} "
-                f"of at least {row_bound} rows; "
-                f"expected fewer subsets or shots"
+                f"of at least {row_bound} rows; expected fewer subsets or shots"
             )
         return Fraction(drawn, row_bound)
 
@@ -342,20 +341,17 @@ def statement(contract: TextContract, point: Point[EnsembleVariant]) -> str:
         prompts = "one row in each prompt" if shape.alone else f"in {shape.subsets} prompts"
         drawn = (
             f"The rows of a {whole.unit} take part in a query whose similarity to it is at least "
-            f"{shape.similarity:g} ({prompts}), and in "
-            f"{shape.uses} queries at most"
+            f"{shape.similarity:g} ({prompts}), and in {shape.uses} queries at most"
         )
     ending = "th" if 10 <= last % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(last % 10, "th")
     return (
         f"The answers to all {shape.queries} queries on {contract.name} together are "
-        f"({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one answer alone "
-        f"({answer.epsilon:.4g}, {answer.delta:.2g})-DP: anyone who reads all of them and "
-        f"guesses whether a certain {whole.unit} "
-        f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what "
-        f"they were, but for a chance of "
-        f"{whole.delta:.2g}. {drawn}; "
+        f"({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one answer alone ({answer.epsilon:.4g}, "
+        f"{answer.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain "
+        f"{whole.unit} was among the private ones has odds at most {math.exp(whole.epsilon):.3g} "
+        f"times what they were, but for a chance of {whole.delta:.2g}. {drawn}; "
         f"{'calibrated ' if shape.calibrated else ''}{shape.aggregation}, {amount(plan.noise)}. "
-        f"The {last}{ending} query is refused; asking the same queries again gives the "
-        f"same answers at no cost. Every number of shots and every seed is a release of its own. "
-        f"The queries themselves are not protected."
+        f"The {last}{ending} query is refused; asking the same queries again gives the same "
+        "answers at no cost. Every number of shots and every seed is a release of its own. The "
+        "queries themselves are not protected."
     )

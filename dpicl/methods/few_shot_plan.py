@@ -158,8 +158,7 @@ class GenerationShape:
         if drawn > row_bound:
             raise PrivacyError(
                 f"a label of at least {row_bound} rows is smaller than the {drawn} that are drawn "
-                f"from it; "
-                f"expected fewer voters, examples or shots"
+                "from it; expected fewer voters, examples or shots"
             )
         return Fraction(drawn, row_bound)
 
@@ -467,10 +466,9 @@ def statement(
     )
     return (
         f"Each released set of demonstrations on {contract.name} is ({guarantee.epsilon:.4g}, "
-        f"{guarantee.delta:.2g})-DP and answers any "
-        f"number of queries: {shape.words}, {amount(plan)}{clipped}, sampling rate "
-        f"{rates}, {charged} charged for each text{bracketed}.{together} Every number of shots "
-        f"and every seed is a release of its own."
+        f"{guarantee.delta:.2g})-DP and answers any number of queries: {shape.words}, "
+        f"{amount(plan)}{clipped}, sampling rate {rates}, {charged} charged for each "
+        f"text{bracketed}.{together} Every number of shots and every seed is a release of its own."
     )
 
 

@@ -151,9 +151,8 @@ class WritingPrompts:
         if room < SHORTEST:
             raise ModelError(
                 f"model {self.model.description.name!r} reads {self.model.context} tokens, which "
-                f"leaves {max(room, 0)} for each of "
-                f"{self.shape.examples} examples; expected at least {SHORTEST}: fewer examples, "
-                f"fewer max_tokens or a longer context"
+                f"leaves {max(room, 0)} for each of {self.shape.examples} examples; expected at "
+                f"least {SHORTEST}: fewer examples, fewer max_tokens or a longer context"
             )
         return min(room, most)
 

@@ -166,9 +166,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             )
         return (
             f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and "
-            f"{cost.charged.epsilon:.4g}-DP counting the secret "
-            "subsample; it answers any number of queries. Every number of shots and every seed is "
-            "a release of its own."
+            f"{cost.charged.epsilon:.4g}-DP counting the secret subsample; it answers any number "
+            "of queries. Every number of shots and every seed is a release of its own."
         )
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
@@ -388,9 +387,8 @@ def _refuse_of_series(contract: Contract, point: Point[GdpOptions]) -> None:
     if rate is not None and rate < 1:
         expected = (
             f"1: all rows of a period enter the counters of {contract.name}, whose horizon has no "
-            f"secret subsample; a pipeline's `sampling_rates: [1]`, "
-            "or `dpicl run --sampling-rates 1`, says so; a change of the contract begins all of "
-            "its horizons anew"
+            "secret subsample; a pipeline's `sampling_rates: [1]`, or `dpicl run --sampling-rates "
+            "1`, says so; a change of the contract begins all of its horizons anew"
         )
         raise ParameterError("sampling_rate", str(rate), expected)
     horizon = f"{contract.name} has a horizon of periods"

@@ -209,8 +209,7 @@ class MstTabicl(CentralRows[Counts]):
         )
         return (
             f"The released counts are {promise}-DP; rows drawn from their model demonstrate for "
-            f"any number of queries and "
-            "shots. Every seed is a release of its own."
+            "any number of queries and shots. Every seed is a release of its own."
         )
 
     def measure(self, exact: ExactCounts, budget: StepBudget, stream: Stream) -> Counts:

@@ -77,8 +77,7 @@ class TabPe(CentralRows[Votes]):
         """See `Method`."""
         return (
             f"All released votes together are {cost.nominal.epsilon:.4g}-DP; rows drawn by them "
-            f"demonstrate for any number of queries and "
-            "shots. Every seed is a release of its own."
+            "demonstrate for any number of queries and shots. Every seed is a release of its own."
         )
 
     def column_errors(

@@ -152,9 +152,8 @@ class TablePlan:
         most = max(outlook.epsilon for outlook in self.outlooks)
         best = self.best(most, self.middle).quality
         return (
-            f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, "
-            f"{best.method}, {best.worth}; "
-            "expected a larger epsilon, fewer columns or bins, or more rows."
+            f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, {best.method}, "
+            f"{best.worth}; expected a larger epsilon, fewer columns or bins, or more rows."
         )
 
 

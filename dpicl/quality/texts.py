@@ -101,9 +101,8 @@ class TextQuality:
         if self.accuracy is not None:
             real = "" if self.real is None else f"; fitted on as many real texts {self.real:.3f}"
             lines.append(
-                f"accuracy on public texts of a classifier fitted on released ones: "
-                f"{self.accuracy:.3f}; "
-                f"the most frequent label {self.chance:.3f}{real}"
+                "accuracy on public texts of a classifier fitted on released ones: "
+                f"{self.accuracy:.3f}; the most frequent label {self.chance:.3f}{real}"
             )
         known, covered = (
             ", ".join(f"{share:.3f} of {n}" for n, share in zip(N_GRAMS, shares, strict=True))

@@ -177,15 +177,13 @@ def _connected(
     except NoIdentity:
         raise SourceError(
             f"{dataset}: the database in {query.url_env} does not say which one it is, so that no "
-            f"account can be told; expected PostgreSQL 10 "
-            f"or newer, and `GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO ROLE`, "
-            f"by an administrator"
+            "account can be told; expected PostgreSQL 10 or newer, and `GRANT EXECUTE ON FUNCTION "
+            "pg_catalog.pg_control_system() TO ROLE`, by an administrator"
         ) from None
     except (Refusal, sqlite3.Error, ImportError, TypeError, ValueError) as error:
         raise SourceError(
             f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)}); "
-            f"before it does, nobody can tell which "
-            f"account pays for its rows"
+            "before it does, nobody can tell which account pays for its rows"
         ) from None
 
 

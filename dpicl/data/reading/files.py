@@ -372,6 +372,5 @@ def check_delivered(
         if period not in there:
             raise SourceError(
                 f"{dataset}: {period} is not delivered yet; expected {named.rstrip('/')}/{period} "
-                f"with {' or '.join(suffixes)}, "
-                f"without rows if nothing arrived"
+                f"with {' or '.join(suffixes)}, without rows if nothing arrived"
             )

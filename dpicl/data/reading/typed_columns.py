@@ -108,8 +108,7 @@ NO_VALUE = "\x00neither number nor text"
 """In the place of a value that CSV has no text for: it breaks every column's rule by itself."""
 NO_VALUE_RULE = (
     "holds neither numbers nor text; expected numbers, text, dates or truth values in its cells, "
-    "or no such column in the contract but under "
-    "`source: {ignore: [...]}`"
+    "or no such column in the contract but under `source: {ignore: [...]}`"
 )
 _MOST_DIGITS = 400
 """Of a decimal that is written without an exponent; a number of more is beyond 64 bits in any
