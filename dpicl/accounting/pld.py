@@ -270,8 +270,6 @@ def _reach(event: Event, neighbours: Neighbours) -> float:
     cost = (
         number(event, "epsilon") if event.kind == "approximate" else pure_epsilon(event, neighbours)
     )
-    return (
-        max((_reach(part, neighbours) for part in event.parts), default=0.0)
-        if cost is None
-        else cost
-    )
+    if cost is None:
+        return max((_reach(part, neighbours) for part in event.parts), default=0.0)
+    return cost

@@ -212,11 +212,9 @@ def _sampled_choices(reach: float, count: int, rate: float) -> Curve:
             for power in (order, 1 - order)
         )
         whole = count * min(order * reach**2 / 8, reach)
-        return (
-            min(whole, (max(moments) + _MASS_ROUNDING) / (order - 1))
-            if losses[-1] < _LARGEST_EXPONENT / order
-            else whole
-        )
+        if losses[-1] < _LARGEST_EXPONENT / order:
+            return min(whole, (max(moments) + _MASS_ROUNDING) / (order - 1))
+        return whole
 
     return _at_orders(bound)
 

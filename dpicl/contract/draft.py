@@ -329,11 +329,9 @@ def _plain(value: float) -> str:
 
 def _key(name: str) -> str:
     """A name as YAML has it, in quotes where it might be taken for something else."""
-    return (
-        name
-        if _BARE.fullmatch(name) and name.isprintable() and name.lower() not in _WORDS
-        else _json(name)
-    )
+    if _BARE.fullmatch(name) and name.isprintable() and name.lower() not in _WORDS:
+        return name
+    return _json(name)
 
 
 def _json(value: Any) -> str:

@@ -122,11 +122,9 @@ class Published(Frozen):
     @property
     def version(self) -> str:
         """What names this state of the set in the cache."""
-        return (
-            self.revision[:12]
-            if self.revision
-            else hashlib.sha256(str(self.url).encode()).hexdigest()[:12]
-        )
+        if self.revision:
+            return self.revision[:12]
+        return hashlib.sha256(str(self.url).encode()).hexdigest()[:12]
 
 
 class Deltas(Frozen):

@@ -241,11 +241,9 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
     if cell.system == "icl-nested":
         every = replace(cell, shots=None)
         first = _draws(row_count, query_count, min(_NESTED, row_count), every, draws)
-        return (
-            first[:, :shots]
-            if shots <= _NESTED
-            else _with_further(first, row_count, shots, every, draws)
-        )
+        if shots <= _NESTED:
+            return first[:, :shots]
+        return _with_further(first, row_count, shots, every, draws)
     if cell.system == "icl-shared":
         return _draws(row_count, SHARED_SETS, shots, cell, draws)[
             np.arange(query_count) % SHARED_SETS

@@ -450,9 +450,9 @@ class Checker:
             read_period(period)
         except ParameterError:
             return "malformed"
-        return (
-            "late" if _shape(period) == _shape(self.period) and period < self.period else "elsewhen"
-        )
+        if _shape(period) == _shape(self.period) and period < self.period:
+            return "late"
+        return "elsewhen"
 
     def _answers(self, left: pa.Table) -> tuple[Answers, np.ndarray]:
         """All that is left as answers, and which of them are valid."""

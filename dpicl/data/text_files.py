@@ -243,11 +243,9 @@ def _forms(contract: TextContract, part: str) -> tuple[str, ...]:
     """
     file = _file(contract, part).file
     stem = _stem(file)
-    return (
-        (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if stem + suffix != file))
-        if contract.privacy.budget.benchmark
-        else (file,)
-    )
+    if contract.privacy.budget.benchmark:
+        return (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if stem + suffix != file))
+    return (file,)
 
 
 def _stem(file: str) -> str:

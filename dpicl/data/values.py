@@ -215,9 +215,9 @@ def _label(contract: Contract) -> Meaning | None:
     label = contract.label
     if label is None:
         return None
-    return (
-        _parts(contract, label.column, label) if label.has_rule else _whole(contract, label.column)
-    )
+    if label.has_rule:
+        return _parts(contract, label.column, label)
+    return _whole(contract, label.column)
 
 
 def _whole(contract: Contract, name: str) -> Meaning:

@@ -86,19 +86,15 @@ class StepBudget(ABC):
 
     def plus(self, other: Self) -> Self:
         """Both together."""
-        return (
-            self
-            if self.amount is None or other.amount is None
-            else replace(self, amount=self.amount + other.amount)
-        )
+        if self.amount is None or other.amount is None:
+            return self
+        return replace(self, amount=self.amount + other.amount)
 
     def less(self, other: Self) -> Self:
         """What is left of this."""
-        return (
-            self
-            if self.amount is None or other.amount is None
-            else replace(self, amount=self.amount - other.amount)
-        )
+        if self.amount is None or other.amount is None:
+            return self
+        return replace(self, amount=self.amount - other.amount)
 
     @abstractmethod
     def counts(self, exact: Sequence[int], stream: Stream) -> list[int] | list[float]:

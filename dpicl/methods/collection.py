@@ -134,11 +134,9 @@ class Collection:
     @cached_property
     def name(self) -> str:
         """Of the reports as they are sent: 64 hexadecimal digits."""
-        return (
-            self.permanent_name
-            if self.sending_epsilon is None
-            else _hash(f"{self.permanent_name} {self.sending_epsilon!r}")
-        )
+        if self.sending_epsilon is None:
+            return self.permanent_name
+        return _hash(f"{self.permanent_name} {self.sending_epsilon!r}")
 
     @cached_property
     def questions(self) -> Questionnaire:

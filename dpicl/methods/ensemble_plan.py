@@ -151,9 +151,9 @@ class EnsembleShape:
     @property
     def uses(self) -> int:
         """In how many queries one row may take part."""
-        return (
-            self.queries if self.participations is None else min(self.participations, self.queries)
-        )
+        if self.participations is None:
+            return self.queries
+        return min(self.participations, self.queries)
 
     @property
     def embeds(self) -> bool:

@@ -77,11 +77,9 @@ def values(
     """What a mean is taken of, shape (queries,): 1 where the answer is right, else 0; of a number
     its error, NaN where the truth is missing.
     """
-    return (
-        (truth == answered).astype(np.float64)
-        if numbers is None
-        else np.abs(numbers.of_code[answered] - numbers.truth)
-    )
+    if numbers is None:
+        return (truth == answered).astype(np.float64)
+    return np.abs(numbers.of_code[answered] - numbers.truth)
 
 
 def measure(

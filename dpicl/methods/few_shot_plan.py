@@ -178,11 +178,9 @@ class GenerationShape:
             )
         if isinstance(noise.token, DifferenceToken):
             tokens = repeated(noise.token.event(neighbours), self.max_tokens)
-            return (
-                tokens
-                if rate == 1 or neighbours is Neighbours.REPLACE_ONE
-                else poisson_sampled(rate, tokens)
-            )
+            if rate == 1 or neighbours is Neighbours.REPLACE_ONE:
+                return tokens
+            return poisson_sampled(rate, tokens)
         once = (
             noise.token.event()
             if noise.test is None
@@ -252,9 +250,9 @@ def sizes_of(contract: TextContract) -> Generation:
 def pool_of(contract: TextContract, label: str) -> VoterPool:
     """Whose rows vote on a text of this label."""
     rows = contract.row_bounds
-    return (
-        VoterPool(label, rows[label]) if contract.is_classification else VoterPool(None, rows[""])
-    )
+    if contract.is_classification:
+        return VoterPool(label, rows[label])
+    return VoterPool(None, rows[""])
 
 
 def labels_of(contract: TextContract, seed: int, shots: int) -> tuple[str, ...]:
@@ -358,11 +356,9 @@ class GenerationTerms:
         if self.neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             distinct = tuple(dict.fromkeys(events))
             return distinct[0] if len(distinct) == 1 else parallel(distinct)
-        return (
-            repeated(events[0], 2)
-            if self.several and self.shape.kind != "invisible-ink"
-            else events[0]
-        )
+        if self.several and self.shape.kind != "invisible-ink":
+            return repeated(events[0], 2)
+        return events[0]
 
 
 @lru_cache(maxsize=1024)

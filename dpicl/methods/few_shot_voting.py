@@ -510,11 +510,9 @@ def texts_a_block(shape: GenerationShape, voters: int) -> int:
     """Of fixed batches no more than have `VOTERS_AT_ONCE`, so that a block never keeps more in
     memory.
     """
-    return (
-        max(1, min(TEXTS_A_BLOCK, VOTERS_AT_ONCE // max(1, voters)))
-        if shape.fixed
-        else TEXTS_A_BLOCK
-    )
+    if shape.fixed:
+        return max(1, min(TEXTS_A_BLOCK, VOTERS_AT_ONCE // max(1, voters)))
+    return TEXTS_A_BLOCK
 
 
 def side_by_side(

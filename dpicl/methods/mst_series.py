@@ -362,11 +362,9 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
 
 def chosen_pairs(released: Arrays) -> list[Pair] | None:
     """The pairs that a period's release names; None before they were chosen."""
-    return (
-        [(int(column), int(other)) for column, other in released[CHOSEN]]
-        if CHOSEN in released
-        else None
-    )
+    if CHOSEN in released:
+        return [(int(column), int(other)) for column, other in released[CHOSEN]]
+    return None
 
 
 def _vector(counts: ExactCounts, scopes: Sequence[Scope]) -> np.ndarray:

@@ -167,11 +167,9 @@ def few_columns(sizes: Sequence[int], rows: float, budget: StepBudget) -> int | 
         return None
     features, cell = len(sizes) - 1, _mean_cell(sizes, rows)
     few = max(_FEWEST, int(budget.times(1 - COLUMNS).tables(cell, _CLEAR)))
-    return (
-        few
-        if budget.noise_of_each(features) > _NOISY * cell and max(_NARROW, 2 * few) <= features
-        else None
-    )
+    if budget.noise_of_each(features) > _NOISY * cell and max(_NARROW, 2 * few) <= features:
+        return few
+    return None
 
 
 def _mean_cell(sizes: Sequence[int], rows: float) -> float:

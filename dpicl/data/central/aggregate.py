@@ -268,11 +268,9 @@ def _open_grid(
     name: str, group: Group, contract: Contract, options: AggregateOptions
 ) -> Grid | None:
     """How a number column is averaged in a group; None where the key says the number."""
-    return (
-        _grid(name, group, contract, options)
-        if known_value(name, group, contract) is None
-        else None
-    )
+    if known_value(name, group, contract) is None:
+        return _grid(name, group, contract, options)
+    return None
 
 
 def _grid(name: str, group: Group, contract: Contract, options: AggregateOptions) -> Grid:

@@ -162,11 +162,9 @@ def is_small(space: Space, epsilon: Fraction | None, rows: float) -> bool:
 
 def candidate_count(iteration: Fraction | None, rows: float) -> int:
     """Equation (3): how many there are about, by what an iteration may spend."""
-    return (
-        _MOST
-        if iteration is None
-        else int(min(max(rows * float(iteration) / _VOTES, _FEWEST), _MOST))
-    )
+    if iteration is None:
+        return _MOST
+    return int(min(max(rows * float(iteration) / _VOTES, _FEWEST), _MOST))
 
 
 def expected_errors(space: Space, epsilon: float, rows: int) -> list[float]:

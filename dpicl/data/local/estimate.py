@@ -118,11 +118,9 @@ def estimated_rows(
         )
     if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
         rows = reconstruct(collected.reports, collected.laws, estimator=estimator)
-        return (
-            rows
-            if count is None
-            else ReleasedRows(rows.codes[chance.generator().integers(len(rows.codes), size=count)])
-        )
+        if count is None:
+            return rows
+        return ReleasedRows(rows.codes[chance.generator().integers(len(rows.codes), size=count)])
     observed = collected if isinstance(collected, Reported) else observed_tally(collected)
     count = count or min(max(collected.clients, MADE_ROWS), MOST_ROWS)
     generator = chance.generator()

@@ -94,9 +94,9 @@ class Question:
         for column, size in zip(self.columns, self.sizes, strict=True):
             codes = clients[:, column]
             cells = cells * size + (codes if rows is None else codes.take(rows))
-        return (
-            same_half(self.sizes).reshape(-1)[cells].astype(np.int64) if self.agreement else cells
-        )
+        if self.agreement:
+            return same_half(self.sizes).reshape(-1)[cells].astype(np.int64)
+        return cells
 
 
 @dataclass(frozen=True)

@@ -227,11 +227,9 @@ def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) 
 
 def _shipped(contract: Contract) -> Path | None:
     name = _SHIPPED.get(contract.source.content_sha256 or "")
-    return (
-        None
-        if name is None
-        else checked(f"data/reading/shipped/{name}", Path(__file__).with_name("shipped") / name)
-    )
+    if name is None:
+        return None
+    return checked(f"data/reading/shipped/{name}", Path(__file__).with_name("shipped") / name)
 
 
 def cached_file(contract: Contract, cache_folder: Path) -> Path:
