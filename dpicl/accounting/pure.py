@@ -110,9 +110,11 @@ def _stated(event: Event) -> float:
 def _response(event: Event) -> float:
     """Equations (6) and (8)."""
     if event.kind == "unary-encoding":
-        keep, lie = number(event, "total") - number(event, "weight"), number(event, "weight")
+        keep = number(event, "total") - number(event, "weight")
+        lie = number(event, "weight")
     else:
-        keep, lie = number(event, "keep"), number(event, "lie")
+        keep = number(event, "keep")
+        lie = number(event, "lie")
     if number(event, "categories") == 1:
         return 0.0
     return math.log(keep / lie) if lie and keep else math.inf
@@ -275,7 +277,8 @@ def noise_ratio(event: Event, neighbours: Neighbours) -> float:
         if sigma == 0:
             raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
         return number(event, "sensitivity") / sigma
-    variance, squares = variance_of(event), squared_sensitivity_of(event, neighbours)
+    variance = variance_of(event)
+    squares = squared_sensitivity_of(event, neighbours)
     if variance <= SMOOTHED:
         raise PrivacyError(
             f"event {event.kind!r} of variance {variance} and squared sensitivity {squares} has no "
@@ -423,7 +426,8 @@ def losses_of(reach: float, count: int, cells: int = _CELLS) -> Losses:
 
 def _one_more(delta: np.ndarray, reach: float, cells: int) -> np.ndarray:
     """One step of equation (2), from losses 0 to the end of the grid to the same."""
-    ends, least = np.exp(-np.arange(cells + 1) * (reach / cells)), math.exp(-reach)
+    ends = np.exp(-np.arange(cells + 1) * (reach / cells))
+    least = math.exp(-reach)
     below = np.arange(cells, 0, -1) * (reach / cells)
     left = -np.expm1(-below) + np.exp(-below) * delta[cells:0:-1]
     # place i of the grid is place cells + i here
@@ -438,7 +442,8 @@ def _one_more(delta: np.ndarray, reach: float, cells: int) -> np.ndarray:
         values[:, :-1] - slope * first
         for values, slope in zip((higher, lower), slopes, strict=True)
     ]
-    linear, inverse = slopes[0] - least * slopes[1], least * (starts[1] - starts[0])
+    linear = slopes[0] - least * slopes[1]
+    inverse = least * (starts[1] - starts[0])
     with np.errstate(divide="ignore", invalid="ignore"):
         inner_best = np.where((linear < 0) & (inverse < 0), np.sqrt(inverse / linear), first)
     best = np.clip(inner_best, last, first)

@@ -329,7 +329,8 @@ def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
 
 def _chords(order: float, losses: np.ndarray, upper: np.ndarray, lower: np.ndarray) -> np.ndarray:
     """Of each cell, the logarithm of the chord's mean under Q."""
-    low, high = losses[:-1], np.maximum(losses[1:], losses[:-1])
+    low = losses[:-1]
+    high = np.maximum(losses[1:], losses[:-1])
     with np.errstate(divide="ignore", invalid="ignore"):
         right = 1 - np.expm1(np.minimum(upper - lower - high, 0)) / np.expm1(low - high)
         right = np.clip(np.where(np.isnan(right), 1.0, right), 0, 1)
@@ -383,7 +384,8 @@ def _log_masses(places: np.ndarray, mixture: _Mixture) -> np.ndarray:
 
     parts = []
     for weight, mean in mixture:
-        low, high = places[:-1] - mean, places[1:] - mean
+        low = places[:-1] - mean
+        high = places[1:] - mean
         low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
         top = log_ndtr(high)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -44,7 +44,8 @@ def report_all(
         name: getattr(options, name)
         for name in ("epsilon", "design", "columns", "about", "sending_epsilon")
     }
-    collection, period = Collection.of(contract, **asked), read_period(options.period)
+    collection = Collection.of(contract, **asked)
+    period = read_period(options.period)
     rows = reporting_rows(records.table, contract, Draws(0, contract.name, simulated=False))
     codes = encode_clients(records.table, contract, LocalEncoding.of(contract, "k-ary")).codes
     turns = contract.privacy.person.max_rows if contract.privacy.person else 1

@@ -69,7 +69,8 @@ class Records:
         def check(names: list[str]) -> None:
             check_columns([name for name in names if name != id_column], contract, STANDARD_INPUT)
 
-        columns, replaced = read_csv(content, check, STANDARD_INPUT), 0
+        columns = read_csv(content, check, STANDARD_INPUT)
+        replaced = 0
         if not columns.num_rows:
             raise DataError(STANDARD_INPUT, "has no records; expected at least one")
         allowed = columns

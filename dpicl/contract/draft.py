@@ -257,7 +257,8 @@ def assembled(stated: Draft, where: str) -> Draft:
         ParameterError: there is no such label, or it never or always has these values.
         DataError: no column is left to describe a row by.
     """
-    label, positive = stated.label, list(stated.positive)
+    label = stated.label
+    positive = list(stated.positive)
     by_name = {column.name: column for column in stated.columns}
     if label is not None and label not in by_name:
         raise ParameterError(

@@ -204,7 +204,8 @@ def _check_methods(contract: TextContract, within: str = "") -> Problems:
         )
     if contract.generation is None:
         return
-    subsets, examples = contract.generation.subsets, contract.generation.examples
+    subsets = contract.generation.subsets
+    examples = contract.generation.examples
     for label, rows in contract.row_bounds.items():
         if rows < subsets * examples:  # no label can be sampled at a rate above 1
             key = (
@@ -321,7 +322,8 @@ def json_schema(kind: type[Declared] = Contract) -> dict[str, Any]:
     Cross-references (a template's fields, the product of groups) are beyond a schema and are
     checked on loading. Editors show each key's docstring beside it.
     """
-    schema, known = kind.model_json_schema(), models()
+    schema = kind.model_json_schema()
+    known = models()
     for name, part in {kind.__name__: schema, **schema["$defs"]}.items():
         descriptions = meanings(known[name])
         for key, content in part.get("properties", {}).items():

@@ -201,7 +201,8 @@ class Contract(Declared):
         groups: dict[int, tuple[GroupKey | Literal["label"], ...]] = {}
         count = 1
         if 1 < self.target.count <= _MOST_SHOTS:
-            count, keys = self.target.count, ("label",)
+            count = self.target.count
+            keys = ("label",)
             groups[count] = keys
         for name in self.features:
             key = self.columns[name].halves(name)
@@ -229,7 +230,8 @@ class Contract(Declared):
         """Columns that a source must have: the declared ones, the id of the person, the day on
         which a row arrived, and its sign.
         """
-        person, more = self.privacy.person, (self.source.arrived, self.source.sign)
+        person = self.privacy.person
+        more = (self.source.arrived, self.source.sign)
         return (*self.columns, *([person.id_column] if person else []), *filter(None, more))
 
     def missing_words(self, column: str) -> tuple[str, ...]:
@@ -324,7 +326,8 @@ def check_text_series(contract: TextContract) -> Problems:
     """Texts with a horizon come in deliveries, each of which is used in its period alone: so all
     periods cost what one does (`few_shot_plan`).
     """
-    source, privacy = contract.source, contract.privacy
+    source = contract.source
+    privacy = contract.privacy
     if source.deliveries is None and "undelivered" in source.model_fields_set:
         yield "source.undelivered", "has no meaning without `deliveries`", "no such key"
     if contract.releases.horizon is None:
@@ -356,7 +359,8 @@ def check_text_series(contract: TextContract) -> Problems:
 
 def check_series(contract: Contract) -> Problems:
     """A horizon comes with all that its guarantee goes by, and none of it comes alone."""
-    privacy, person = contract.privacy, contract.privacy.person
+    privacy = contract.privacy
+    person = contract.privacy.person
     if contract.source.deliveries is None and "undelivered" in contract.source.model_fields_set:
         yield "source.undelivered", "has no meaning without `deliveries`", "no such key"
     if contract.releases.horizon is None:

@@ -129,7 +129,8 @@ class Calendar:
         """
         if every == ONCE:
             raise ParameterError("every", every, "day, week, month, quarter or year")
-        names, day = [period_at(every, first)], first.astimezone(UTC)
+        names = [period_at(every, first)]
+        day = first.astimezone(UTC)
         try:
             while len(names) < count:
                 day += timedelta(days=1)

@@ -112,7 +112,8 @@ def _check_rules(contract: Contract) -> Problems:
     label = contract.label
     if label is not None:
         yield from _check_column(contract, label.column, "label.column")
-        column, target = contract.columns[label.column], contract.target
+        column = contract.columns[label.column]
+        target = contract.target
         if label.answers and not label.has_rule and label.column in contract.numbers:
             yield (
                 "label.answers",
@@ -324,7 +325,8 @@ def advice(contract: Contract) -> Iterator[str]:
             f"label: has {contract.target.count} classes, and noise enters the counts of each; "
             f"expected at most {_CLASSES}: put classes together with `parts` and `answers`"
         )
-    rate, population = contract.privacy.sampling_rate, contract.population
+    rate = contract.privacy.sampling_rate
+    population = contract.population
     if (
         population is not None
         and contract.releases.horizon is None

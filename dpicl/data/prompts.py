@@ -55,7 +55,8 @@ def _put(pieces: Sequence[tuple[str, str | None]], fields: Mapping[str, str]) ->
 
 
 def _with_question(body: str, contract: Contract, label: int | None) -> str:
-    target, row = contract.target, " ".join(body.split())
+    target = contract.target
+    row = " ".join(body.split())
     if target.kind == "none":
         return row
     return f"{row} {target.question} {target.cue}" + (
@@ -95,7 +96,8 @@ def _central_text(values: Mapping[str, float | str], contract: Contract, label: 
     fields = {name: contract.columns[name].worded(value) for name, value in values.items()}
 
     def part_of(word: str, field: str) -> int:
-        value, rule = values[field], wording.words[word]
+        value = values[field]
+        rule = wording.words[word]
         if rule.parts:
             return _category_part(rule.parts, str(value))
         if value == MISSING:
@@ -189,7 +191,8 @@ def _values(
     edges = list(meaning.edges)
     edges[0] = max(edges[0], 3 * edges[1] - 2 * edges[2])
     edges[-1] = min(edges[-1], 3 * edges[-2] - 2 * edges[-3])
-    missing, digits = codes == len(edges) - 1, min(meaning.digits, column.decimals)
+    missing = codes == len(edges) - 1
+    digits = min(meaning.digits, column.decimals)
     numbers = placed(edges, digits, np.where(missing, 0, codes), shares).tolist()
     return [
         MISSING if none else number for none, number in zip(missing.tolist(), numbers, strict=True)
@@ -233,7 +236,9 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
         rows: bins of released rows, shape (rows, columns), the label last.
         queries: bins of the queries; their last column, the truth, is not looked at.
     """
-    shots, row_count, query_count = cell.shots or 0, len(rows), len(queries)
+    shots = cell.shots or 0
+    row_count = len(rows)
+    query_count = len(queries)
     if row_count < shots:
         return (
             picked_rows(np.resize(rows, (shots, rows.shape[1])), queries, cell, draws) % row_count

@@ -394,7 +394,8 @@ class Closed:
         try:
             with np.load(path, allow_pickle=False) as file:
                 named = (str(file["collection"]), str(file["period"]))
-                stored, who = file["counts"], file["who"]
+                stored = file["counts"]
+                who = file["who"]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             raise DataError(
                 path.name,

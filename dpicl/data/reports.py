@@ -411,7 +411,8 @@ class Checker:
         """Valid answers among reports in the columns of `SCHEMA`, and how many others there are of
         each kind.
         """
-        counts, left = Counter[str](), reports.combine_chunks()
+        counts = Counter[str]()
+        left = reports.combine_chunks()
         left = _without(left, pc.is_null(left["version"]), "malformed", counts)
         left = _without(left, pc.not_equal(left["version"], VERSION), "version", counts)
         left = _without(left, pc.is_null(left["collection"]), "malformed", counts)
@@ -476,7 +477,8 @@ class Checker:
         named = pc.fill_null(bits.flatten(), -1).to_numpy(zero_copy_only=False)
         # what else is listed belongs to no valid answer
         of_bits = np.repeat(unary, np.asarray(pc.fill_null(pc.list_value_length(bits), 0)))
-        cells, is_bit = np.empty(lengths.sum(), dtype=np.int64), np.repeat(unary, lengths)
+        cells = np.empty(lengths.sum(), dtype=np.int64)
+        is_bit = np.repeat(unary, lengths)
         cells[is_bit], cells[~is_bit] = named[of_bits], answer[~unary]
         rows = np.repeat(np.arange(len(lengths)), lengths)
         wrong = (cells < 0) | (cells >= sizes[rows])

@@ -67,7 +67,10 @@ def fetch_texts(
             stated.source.obtain or "expected `published` under `source`, or files below DPICL_DATA"
         )
         raise SourceError(f"{contract.name}: no published set is named; {way}")
-    whole, tables, paths, digests = edition(stated, PUBLISHED), {}, {}, {}
+    whole = edition(stated, PUBLISHED)
+    tables = {}
+    paths = {}
+    digests = {}
     base = endpoint.rstrip("/") if published.hub else str(published.url)
     for split, file in ((TRAIN, published.train), (TEST, published.test)):
         local = getattr(whole.source, split).file

@@ -133,7 +133,8 @@ def _delivery(contract: TextContract, data_folder: Path | None, period: str | No
     """The texts of one period, perhaps none. Raises SourceError: they are not delivered, or no
     period is named.
     """
-    named, files = str(contract.source.deliveries), delivered(contract, data_folder, SUFFIXES)
+    named = str(contract.source.deliveries)
+    files = delivered(contract, data_folder, SUFFIXES)
     if period is None:
         raise SourceError(
             f"{contract.name}: its texts come in deliveries; expected the release of a period"
@@ -304,7 +305,8 @@ def split_texts(table: pa.Table, contract: TextContract, *, most: int | None = N
     Raises:
         DataError: there are too few texts to ask; or, in a benchmark, none to protect.
     """
-    train, test = _part(table, TRAIN, contract), _part(table, TEST, contract)
+    train = _part(table, TRAIN, contract)
+    test = _part(table, TEST, contract)
     # a file that is merely shuffled has the same content version: its rows must then have the same
     # places
     train = train.sort_by([(name, "ascending") for name in train.column_names])

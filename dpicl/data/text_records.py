@@ -81,7 +81,8 @@ def parse_records(
     )
     values: Fields = {}
     for field in fields:
-        column, limit = table.column(field), most_bytes(len(data))
+        column = table.column(field)
+        limit = most_bytes(len(data))
         try:
             # in which one long text may stand for a million records
             if pa.types.is_dictionary(column.type):
@@ -181,7 +182,9 @@ def _tagged(line: str) -> dict[str, Any] | None:
     """`a:O comedy:B-Genre film:O <=> <NULL>`: a text, and its slots as lists of phrases; None where
     a word has no tag.
     """
-    words, slots, phrase = [], dict[str, list[str]](), ""
+    words = []
+    slots = dict[str, list[str]]()
+    phrase = ""
     for pair in line.removesuffix("\r").partition(" <=> ")[0].split():
         word, _, tag = pair.rpartition(":")
         kind, _, slot = tag.partition("-")
@@ -255,7 +258,9 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
     """
     records = _Records({**fields}, where, contract.leaves_out)
     if isinstance(contract.task, Classification):
-        field, known, renamed = contract.task.field, contract.task.labels, contract.source.labels
+        field = contract.task.field
+        known = contract.task.labels
+        renamed = contract.source.labels
         records.values[_LABEL] = [
             renamed.get(label, label) if isinstance(label, str) else label
             for label in map(as_written, fields[field])
@@ -279,7 +284,8 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
             lambda value: value is None or value == "",
             f"field {person.id_column!r} is missing",
         )
-    pieces, labels = template_pieces(contract.text), records.values[_LABEL]
+    pieces = template_pieces(contract.text)
+    labels = records.values[_LABEL]
     texts = [
         plain_text(
             "".join(

@@ -101,7 +101,8 @@ def matrix(periods: int, bits: int = BITS) -> np.ndarray:
     root = [1 << _PRECISE]
     for j in range(1, periods):
         root.append(root[-1] * (2 * j - 1) // (2 * j))
-    squares, columns = 0, np.zeros((periods, periods), dtype=np.int64)
+    squares = 0
+    columns = np.zeros((periods, periods), dtype=np.int64)
     for length in range(1, periods + 1):
         squares += root[length - 1] ** 2
         norm = math.isqrt(squares)
@@ -212,7 +213,8 @@ class ContinualCounts:
     @property
     def squared_sensitivity(self) -> int:
         """D of equation (4) for these neighbours."""
-        distances, most = products(self.periods, self.bits), self.contribution.per_period
+        distances = products(self.periods, self.bits)
+        most = self.contribution.per_period
         full, rest = divmod(min(self.contribution.rows, most * self.periods), most)
         pairs = sum((full - distance) * distances[distance] for distance in range(1, full))
         added = most**2 * (full * distances[0] + 2 * pairs)

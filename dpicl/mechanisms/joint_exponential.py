@@ -95,9 +95,11 @@ class Sequences:
 
     def draw(self, stream: Stream) -> list[int]:
         """Ranks by falling count of one of them, all alike; (4) after t."""
-        first, ranks = _drawn(self.firsts, stream), list[int]()
+        first = _drawn(self.firsts, stream)
+        ranks = list[int]()
         for j, (most, less) in enumerate(zip(self.within, self.below, strict=True)):
-            start, end = (less if j == first else 0), (less if j < first else most)
+            start = less if j == first else 0
+            end = less if j < first else most
             taken = sorted(rank for rank in ranks if rank >= start)
             rank = start + stream.below(end - start - len(taken))
             for place in taken:

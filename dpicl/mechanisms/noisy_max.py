@@ -95,7 +95,8 @@ def _largest(votes: np.ndarray, stream: Stream) -> np.ndarray:
 
 def _one_of(heads: np.ndarray, stream: Stream) -> np.ndarray:
     """The column of a uniform choice among the heads of every row; shape (rows,)."""
-    counts, chosen = heads.sum(axis=1), np.zeros(len(heads), dtype=np.int64)
+    counts = heads.sum(axis=1)
+    chosen = np.zeros(len(heads), dtype=np.int64)
     for count in np.unique(counts):
         chosen[counts == count] = uniforms(int(count), int((counts == count).sum()), stream)
     return (heads.cumsum(axis=1) > chosen[:, np.newaxis]).argmax(axis=1)

@@ -85,7 +85,8 @@ class Grid:
             float(bound).is_integer() and abs(bound) <= 2**53 for bound in (self.low, self.high)
         )
         if is_whole and values.dtype.kind in "iu" and values.dtype.itemsize <= 4:
-            shortest, longest = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
+            shortest = np.iinfo(values.dtype).min
+            longest = np.iinfo(values.dtype).max
             if shortest <= self.high and self.low <= longest:
                 clipped = np.clip(
                     values, max(int(self.low), shortest), min(int(self.high), longest)
@@ -111,7 +112,8 @@ def noisy_means(
     """`noisy_mean` of every column, each at the cost of epsilon; columns may differ in length, and
     NaN is a missing value.
     """
-    units, lengths = grid.units(np.concatenate(columns)), [len(column) for column in columns]
+    units = grid.units(np.concatenate(columns))
+    lengths = [len(column) for column in columns]
     counts = [int(np.count_nonzero(~np.isnan(column))) for column in columns]
     # in two halves: a sum that wraps round at 2^64 would have no bounded sensitivity
     upper = np.zeros(len(counts), np.int64)

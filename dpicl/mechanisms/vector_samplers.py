@@ -59,7 +59,8 @@ def bernoulli_exps(
         and denominator.bit_length() + bits <= _INT64_BITS
     )
     exact = np.asarray(numerators) if is_small else np.array(numerators, dtype=object)
-    wholes, rests = exact // denominator, exact % denominator
+    wholes = exact // denominator
+    rests = exact % denominator
     outcomes = _bernoulli_exps_below_one(rests, denominator, stream, bits)
     large = np.flatnonzero(outcomes & (wholes > 0))
     outcomes[large] = _bernoulli_exps_of_wholes(wholes[large], stream)
@@ -94,7 +95,9 @@ def _bernoulli_exps_below_one(
     """
     # rests << bits is below denominator << bits
     scaled = ((rests << bits) // denominator).astype(np.int64)
-    odd, alive, k = np.ones(len(rests), dtype=bool), np.arange(len(rests)), 1
+    odd = np.ones(len(rests), dtype=bool)
+    alive = np.arange(len(rests))
+    k = 1
     while len(alive):
         words = (stream.words(len(alive), np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
         limits = scaled[alive] // k
@@ -131,7 +134,8 @@ def uniforms_below(bounds: np.ndarray, count: int, stream: Stream) -> np.ndarray
         count,
     )
     limits = np.repeat(bounds, count)
-    drawn, missing = np.zeros(len(limits), dtype=np.int64), np.arange(len(limits))
+    drawn = np.zeros(len(limits), dtype=np.int64)
+    missing = np.arange(len(limits))
     while len(missing):
         words = (stream.words(len(missing), np.uint64) >> shifts[missing]).astype(np.int64)
         below = words < limits[missing]
@@ -147,7 +151,8 @@ def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.nda
         raise ParameterError("variance", variance, "a positive rational, at most 2^80")
     n, d = variance.numerator, variance.denominator
     t = math.isqrt(n // d) + 1
-    accepted, missing = [np.zeros(0, dtype=np.int64)], count
+    accepted = [np.zeros(0, dtype=np.int64)]
+    missing = count
     while missing > 0:
         # algorithm 2: what is accepted of so many tries at scale t
         fine = uniforms(t, min(3 * missing + 8, _BLOCK), stream)

@@ -134,9 +134,11 @@ class Collection:
     @cached_property
     def name(self) -> str:
         """Of the reports as they are sent: 64 hexadecimal digits."""
-        if self.sending_epsilon is None:
-            return self.permanent_name
-        return _hash(f"{self.permanent_name} {self.sending_epsilon!r}")
+        return (
+            self.permanent_name
+            if self.sending_epsilon is None
+            else _hash(f"{self.permanent_name} {self.sending_epsilon!r}")
+        )
 
     @cached_property
     def questions(self) -> Questionnaire:
@@ -270,7 +272,8 @@ def collect_codes(
 ) -> Collected:
     """One collection from clients' true codes, shape (clients, answers)."""
     if chosen.design == "all-columns":
-        laws, secret = laws_for(encoding, epsilon), draws.secret("randomise", f"epsilon={epsilon}")
+        laws = laws_for(encoding, epsilon)
+        secret = draws.secret("randomise", f"epsilon={epsilon}")
         reports = [randomise(truth.codes[:, i], law, secret) for i, law in enumerate(laws)]
         return Reported(LocalReports(np.stack(reports).T), laws)
     about = f",about={chosen.about}" if chosen.about else ""
@@ -313,7 +316,8 @@ def expected_errors(
     better where it is sure of other columns. `asked` are the questions, with the laws of what is
     sent; those of the variant if left out.
     """
-    encoding, errors = encoding_of(contract, chosen), {}
+    encoding = encoding_of(contract, chosen)
+    errors = {}
     if chosen.design == "all-columns":
         laws: list[tuple[tuple[int, ...], Response | Unary]] = []
         for place, bins in enumerate(encoding.bin_counts):

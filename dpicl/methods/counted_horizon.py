@@ -194,8 +194,10 @@ def drawable(series: Made, contract: Contract, epsilon: float) -> Made:
     except ParameterError as error:
         if error.name != "variance":
             raise
-        unit, person = series.contribution, contract.privacy.person
-        expected, asking = "a larger one", "a row asks"
+        unit = series.contribution
+        person = contract.privacy.person
+        expected = "a larger one"
+        asking = "a row asks"
         if person:
             expected = f"{expected}, or fewer rows"
             asking = (

@@ -109,7 +109,8 @@ class AnsweringJob:
         """Where rows fall: by a secret key of each release; on a benchmark all epsilons see the
         same prompts, which costs nothing there.
         """
-        plan, person = self.plans[key], self.contract.privacy.person
+        plan = self.plans[key]
+        person = self.contract.privacy.person
         if self.draws.simulated:
             secret = self.draws.public("ensemble", f"shots={plan.point.shots}").bytes(32)
         elif self.spending is None:
@@ -142,7 +143,9 @@ def consult(
     and are asked alike share them, and what is stored already is not asked again. Raises
     ModelError: the model fails, for another reason than what stands in a prompt.
     """
-    voters, by_name, by_key = Voters(job.contract, model), dict[str, list[Votes]](), {}
+    voters = Voters(job.contract, model)
+    by_name = dict[str, list[Votes]]()
+    by_key = {}
     for key in job.plans:
         placement = job.placement(train, key)
         name, shape = placement.name, placement.shape
@@ -207,7 +210,9 @@ def real_rows(
     """
     if math.inf not in unit.epsilons:
         return {}
-    labels, texts, demonstrations = train.data.column("label"), train.data.column("text"), {}
+    labels = train.data.column("label")
+    texts = train.data.column("text")
+    demonstrations = {}
     for shots in unit.shots:
         generator = draws_for(contract, unit.seed).public(FEW_SHOT, f"shots={shots}").generator()
         rows = [int(row) for row in generator.permutation(train.row_count)[:shots]]

@@ -110,7 +110,8 @@ class EnsembleShape:
         """That of one release; `rows` are its shots.
         Raises PrivacyError: the aggregation does not fit the contract's answers.
         """
-        chosen, sizes = point.options, sizes_of(contract)
+        chosen = point.options
+        sizes = sizes_of(contract)
         aggregation = aggregation_of(contract, chosen)
         if contract.is_classification != (aggregation in ("votes", "soft-votes")):
             fitting = (
@@ -228,9 +229,11 @@ def plan_release(contract: TextContract, point: Point[EnsembleVariant]) -> Ensem
     Raises PrivacyError: too few rows, no noise reaches this epsilon, or no price is known under the
     contract's neighbours.
     """
-    shape, budget = EnsembleShape.of(contract, point), contract.privacy.budget
+    shape = EnsembleShape.of(contract, point)
+    budget = contract.privacy.budget
     rate = shape.sampling_rate(sum(contract.row_bounds.values()))
-    neighbours, unit_of_protection = Neighbours(contract.privacy.neighbours), contract.privacy.unit
+    neighbours = Neighbours(contract.privacy.neighbours)
+    unit_of_protection = contract.privacy.unit
     if math.isinf(point.epsilon):
         nothing = Guarantee(math.inf, 0.0, neighbours, unit_of_protection, pure(math.inf))
         return EnsemblePlan(
@@ -331,7 +334,9 @@ def statement(contract: TextContract, point: Point[EnsembleVariant]) -> str:
     what it is not.
     """
     plan = plan_release(contract, point)
-    whole, answer, shape = plan.guarantee, plan.per_query, plan.shape
+    whole = plan.guarantee
+    answer = plan.per_query
+    shape = plan.shape
     last = shape.queries + 1
     prompts = f"{shape.subsets} prompts of about {shape.rows} rows"
     if shape.alone:

@@ -99,7 +99,10 @@ def measure(
         balanced: whether accuracy is balanced over classes too; open answers have none.
         numbers: of a label that is a number, whose classes are bins.
     """
-    classes, mean_recall, auc, error = np.unique(truth), None, None, None
+    classes = np.unique(truth)
+    mean_recall = None
+    auc = None
+    error = None
     if balanced and numbers is None and len(classes) > 1:
         # a second to import: only where something is measured
         from sklearn.metrics import (

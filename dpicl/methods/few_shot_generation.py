@@ -209,7 +209,8 @@ def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> D
     row and costs nothing.
     """
     shape = GenerationShape.of(contract, unit.chosen(FewShotOptions).variant("icl"))
-    prompts, draws = WritingPrompts(contract, model, shape), draws_for(contract, unit.seed)
+    prompts = WritingPrompts(contract, model, shape)
+    draws = draws_for(contract, unit.seed)
     job = WritingJob({}, Memory(draws))
     cells = [Cell("icl", 0.0, shots) for shots in unit.shots]
     drafts = [

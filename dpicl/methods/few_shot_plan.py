@@ -276,7 +276,8 @@ def plan_release(contract: TextContract, point: Point[FewShotVariant]) -> TextsP
     labels = labels_of(contract, point.seed, shots_of(point))
     counts = Counter(pool_of(contract, label) for label in labels)
     rates = {pool: shape.sampling_rate(pool.row_bound, count) for pool, count in counts.items()}
-    neighbours, budget = Neighbours(contract.privacy.neighbours), contract.privacy.budget
+    neighbours = Neighbours(contract.privacy.neighbours)
+    budget = contract.privacy.budget
     if math.isinf(point.epsilon):
         silent = Noise(
             _token(shape, None), None if shape.private_tokens is None else SparseVector(None, UNITS)

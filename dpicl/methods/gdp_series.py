@@ -180,7 +180,8 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         """Columns within groups, then the label and the shares of groups. A mean within its bounds
         is the share of its upper end, of two.
         """
-        sums, features = self._sums(released, windows), self.vectors.contract.features
+        sums = self._sums(released, windows)
+        features = self.vectors.contract.features
         for group in self.vectors.cells:
             for part in group.parts:
                 place = features.index(part.column) if part.column != OF_LABEL else len(features)

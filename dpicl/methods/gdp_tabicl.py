@@ -76,7 +76,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     draw_version = 3
     post_version = 2
     artefact = "released_groups.json"
-    prepare_stage, draw_stage = "subsample", "aggregate"
+    prepare_stage = "subsample"
+    draw_stage = "aggregate"
     makes_series = True
 
     def default_options(
@@ -381,7 +382,8 @@ def _refuse_of_series(contract: Contract, point: Point[GdpOptions]) -> None:
     """Raises ParameterError: a subsample is stated, or another division of epsilon than counters
     have.
     """
-    privacy, rate = contract.privacy, point.sampling_rate
+    privacy = contract.privacy
+    rate = point.sampling_rate
     if rate is None and "sampling_rate" in privacy.model_fields_set:
         rate = privacy.sampling_rate
     if rate is not None and rate < 1:

@@ -80,7 +80,8 @@ class LdpTabicl(RowMethod[Collected]):
     is_default = True
     takes_reports = True
     source = "reports"
-    draw_stage, derive_stage = "randomise", "reconstruct"
+    draw_stage = "randomise"
+    derive_stage = "reconstruct"
 
     def systems(self, options: LdpOptions) -> tuple[str, ...]:
         """See `Method`."""
@@ -170,7 +171,8 @@ class LdpTabicl(RowMethod[Collected]):
         all answers, or one question. Raises ParameterError: the estimator takes fewer cells than
         the contract's attributes make.
         """
-        encoding, person = encoding_of(contract, point.options), contract.privacy.person
+        encoding = encoding_of(contract, point.options)
+        person = contract.privacy.person
         check_fits(point.options.estimator, encoding.sizes, contract.name)
         reports = costs_of_row(encoding, point.options, point.epsilon)
         return CellCost(compose_sequential(reports * (person.max_rows if person else 1)))
@@ -257,7 +259,8 @@ class LdpTabicl(RowMethod[Collected]):
         count: int | None = None,
     ) -> ReleasedRows:
         """Step 2."""
-        variant, epsilon = point.options, point.epsilon
+        variant = point.options
+        epsilon = point.epsilon
         chance = draws.public(
             "rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={epsilon}"
         )

@@ -182,7 +182,8 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
 
     def unpacked(self, about: Mapping[str, Any], flat: np.ndarray) -> ExactCounts:
         """See `CountedHorizon`."""
-        sizes, scopes = tuple(about["sizes"]), [tuple(scope) for scope in about["scopes"]]
+        sizes = tuple(about["sizes"])
+        scopes = [tuple(scope) for scope in about["scopes"]]
         shapes = [tuple(sizes[column] for column in scope) for scope in scopes]
         tables = np.split(flat, np.cumsum(list(map(prod, shapes)))[:-1])
         return ExactCounts(
@@ -250,7 +251,8 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         pairs = chosen_pairs(released[self.structure - 1]) if last >= self.structure else None
         merged = self.structure - 1
         if pairs and (first == 1 or first > self.structure):
-            counters, scopes = self.pairs(len(pairs)), [(*pair, self.features) for pair in pairs]
+            counters = self.pairs(len(pairs))
+            scopes = [(*pair, self.features) for pair in pairs]
             sums = (arrays[PAIRS] for arrays in released[merged:last])
             marginals += self._marginals(
                 counters, sums, max(1, first - merged), last - merged, scopes
@@ -292,7 +294,8 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
     ) -> Iterator[Compared]:
         """See `CountedHorizon`: columns with the label."""
-        sums, scopes = [arrays[COLUMNS] for arrays in released], self._column_scopes
+        sums = [arrays[COLUMNS] for arrays in released]
+        scopes = self._column_scopes
         counted = [
             self._marginals(self.counters, sums[:last], first, last, scopes)
             for first, last in windows
@@ -323,7 +326,8 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             * self.contribution.rows
             * (2 if self.total.neighbours is Neighbours.REPLACE_ONE else 1)
         )
-        counters, to_come = self.pairs(self.features - 1), Fraction(self.periods, self.structure)
+        counters = self.pairs(self.features - 1)
+        to_come = Fraction(self.periods, self.structure)
         last = counters.covariance([(1, counters.periods)])[0, 0]
         later = GaussianBudget(to_come**2 / Fraction(last) if last else None)
         scores = pair_scores(_added(history), self.window(released, 1, self.structure), later)

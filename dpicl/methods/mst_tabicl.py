@@ -75,7 +75,8 @@ class MstTabicl(CentralRows[Counts]):
     post_version = 4
     artefact = "released_counts.json"
     source = "counts"
-    draw_stage, derive_stage = "measure", "reconstruct"
+    draw_stage = "measure"
+    derive_stage = "reconstruct"
     triples = False
     """Whether three columns are counted together."""
     every_pair = True
@@ -160,7 +161,8 @@ class MstTabicl(CentralRows[Counts]):
         """Of every release with Gaussian noise. Raises PrivacyError: there is none, or it is above
         the budget's.
         """
-        privacy, delta = contract.privacy, self._delta(contract, point)
+        privacy = contract.privacy
+        delta = self._delta(contract, point)
         if not delta or not (privacy.budget.benchmark or privacy.budget.delta):
             raise PrivacyError(
                 f"{contract.name}: its budget has no delta, which gaussian noise needs; expected "
@@ -183,7 +185,8 @@ class MstTabicl(CentralRows[Counts]):
         """See `Method`; a delta that is the budget's is written out: the budget is no part of a
         name.
         """
-        chosen, delta = point.options.model_dump(mode="json"), self._delta(contract, point)
+        chosen = point.options.model_dump(mode="json")
+        delta = self._delta(contract, point)
         named = chosen if delta is None else {**chosen, "delta": delta}
         if not self.is_series(contract):
             return named

@@ -77,7 +77,8 @@ class Sizes:
     @staticmethod
     def of(chosen: PateOptions, epsilon: float, units: int) -> Sizes:
         """For about so many rows, or persons."""
-        total, counts_columns = exact_epsilon(epsilon), chosen.queries == "released"
+        total = exact_epsilon(epsilon)
+        counts_columns = chosen.queries == "released"
         columns = None if total is None else total * COLUMNS_SHARE * counts_columns
         left = None if total is None or columns is None else Fraction(float(total - columns))
         teachers = chosen.teachers or usual_teachers(units)
@@ -158,7 +159,8 @@ class TabPate(CentralRows[Labelled]):
         self, contract: Contract, point: Point[PateOptions], rows: int
     ) -> Mapping[str, float]:
         """See `TabularMethod`: of counted columns' bins."""
-        sizes, bins = self.sizes(contract, point), row_encoding(contract).sizes
+        sizes = self.sizes(contract, point)
+        bins = row_encoding(contract).sizes
         if not sizes.counts_columns:
             return {}
         each = PureBudget(sizes.columns_epsilon).times(Fraction(1, len(contract.features)))
@@ -181,7 +183,8 @@ class TabPate(CentralRows[Labelled]):
         """Steps 0 to 3."""
 
         def entering() -> tuple[np.ndarray, np.ndarray | None]:
-            rows, person = contributing_rows(train, contract, draws), contract.privacy.person
+            rows = contributing_rows(train, contract, draws)
+            person = contract.privacy.person
             persons = None if person is None else train.numbers(person.id_column)[rows]
             return row_bins(train, contract)[rows], persons
 

@@ -63,7 +63,8 @@ class TabPe(CentralRows[Votes]):
     post_version = 2
     artefact = "released_votes.json"
     source = "votes"
-    draw_stage, derive_stage = "evolve", "reconstruct"
+    draw_stage = "evolve"
+    derive_stage = "reconstruct"
 
     def cost(self, contract: Contract, point: Point[TabPeOptions]) -> CellCost:
         """Of all votes together."""

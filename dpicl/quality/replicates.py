@@ -123,7 +123,8 @@ class Replicates:
     """One release, and releases of rows of its model; the same ones again each time."""
 
     def __init__(self, point: ReleasePoint, drawn: Any) -> None:
-        self.point, self.sizes = point, point.encoding.bin_counts
+        self.point = point
+        self.sizes = point.encoding.bin_counts
         self.rows = max(1, round(point.method.row_count(drawn)))
         self.untold = point.method.uncounted(drawn, point.contract)
         self.draws = Draws(0, point.contract.name, simulated=True)
@@ -135,7 +136,8 @@ class Replicates:
 
     def _modelled(self, drawn: Any, draws: Draws) -> Modelled:
         """Of the release, or of a replicate."""
-        method, place = self.point.method, self.point.place
+        method = self.point.method
+        place = self.point.place
         rows = method.rows(drawn, *place, draws)
         return Modelled(
             self.point.encoding.decode(rows.codes), method.counted(drawn, self.point.contract)
@@ -217,7 +219,9 @@ def quality_of(
     if method.derive_stage is None or type(method).replicate is TabularMethod.replicate:
         return quality_by_noise(point)
     again = Replicates(point, drawn)
-    sizes, names, counted = again.sizes, point.encoding.names, again.model.counted
+    sizes = again.sizes
+    names = point.encoding.names
+    counted = again.model.counted
     label = len(sizes) - 1
     singles: list[Columns] = [(column,) for column in range(label + (sizes[-1] > 1))]
     with_label: list[Columns] = [(column, label) for column in range(label) if sizes[-1] > 1]
@@ -266,7 +270,8 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
     if again.sizes[-1] == 1:
         return ()
     bins = again.model.bins
-    model, (promised, kept) = learned(bins, again.sizes, again.draws), again.scores(count)
+    model = learned(bins, again.sizes, again.draws)
+    (promised, kept) = again.scores(count)
     seen = scores(model, bins, again.sizes)
     true = None if test is None or not len(test) else scores(model, test, again.sizes)
     found = []

@@ -130,7 +130,8 @@ def text_quality(
     """Compare released texts with public ones; at least one of each. `real` are those that were
     released from, of a benchmark.
     """
-    dataset, released = release.dataset, release.texts
+    dataset = release.dataset
+    released = release.texts
     texts, others = ([text for _, text in part] for part in (released, public))
     grams = [[set(_grams(part, n)) for part in (texts, others)] for n in N_GRAMS]
     alike = real and [real[place] for place in _some(len(real), len(released), dataset)]

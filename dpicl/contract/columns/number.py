@@ -338,7 +338,8 @@ def placed(edges: Sequence[float], digits: int, bins: np.ndarray, share: np.ndar
     scale = 10.0**digits
     first, last = _multiples(edges, scale)
     numbers = (first[bins] + np.floor(share * (last - first + 1)[bins])) / scale
-    low, high = np.array(edges[:-1])[bins], np.array(edges[1:])[bins]
+    low = np.array(edges[:-1])[bins]
+    high = np.array(edges[1:])[bins]
     return np.where((last < first)[bins], low + share * (high - low), numbers)
 
 
@@ -357,7 +358,8 @@ def digits_for(edges: Sequence[float], digits: int, least: int) -> int:
 def _multiples(edges: Sequence[float], scale: float) -> tuple[np.ndarray, np.ndarray]:
     """The first and the last multiple of 1 / scale in every bin, times scale."""
     scaled = np.round(np.array(edges) * scale, 6)
-    first, last = np.ceil(scaled[:-1]), np.ceil(scaled[1:]) - 1
+    first = np.ceil(scaled[:-1])
+    last = np.ceil(scaled[1:]) - 1
     last[-1] = np.floor(scaled[-1])
     return first, last
 

@@ -102,7 +102,8 @@ def measure(exact: ExactCounts, *, budget: StepBudget, stream: Stream) -> list[N
     model = None
     for _ in range(rounds):
         model = graphical_model(exact.sizes, counts, earlier=model, steps=_STEPS)
-        later, choice = one_round.times(1 - CHOICE), purse.take(one_round, CHOICE)
+        later = one_round.times(1 - CHOICE)
+        choice = purse.take(one_round, CHOICE)
         able = _able(exact.sizes, candidates, counts, sum(of_label), later.noise)
         best = _best(exact, able, model, sum(of_label), later=later, choice=choice, stream=stream)
         if best is None:
@@ -128,7 +129,9 @@ def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list
     Where no pair is worth counting. Where columns are chosen it is the mean over the choices, as if
     all were alike.
     """
-    features, first, left = len(sizes) - 1, budget.times(LABEL), budget.times(1 - LABEL)
+    features = len(sizes) - 1
+    first = budget.times(LABEL)
+    left = budget.times(1 - LABEL)
     left = left.times(1 - _again(rows, first, left))
     few = few_columns(sizes, rows, left)
     if few is None:
@@ -165,7 +168,8 @@ def few_columns(sizes: Sequence[int], rows: float, budget: StepBudget) -> int | 
     """
     if budget.amount is None:
         return None
-    features, cell = len(sizes) - 1, _mean_cell(sizes, rows)
+    features = len(sizes) - 1
+    cell = _mean_cell(sizes, rows)
     few = max(_FEWEST, int(budget.times(1 - COLUMNS).tables(cell, _CLEAR)))
     if budget.noise_of_each(features) > _NOISY * cell and max(_NARROW, 2 * few) <= features:
         return few
@@ -181,13 +185,15 @@ def _chosen_columns(
     exact: ExactCounts, of_label: Sequence[int], purse: _Purse, stream: Stream
 ) -> list[int]:
     """Equation (2)."""
-    features, rows = len(exact.sizes) - 1, sum(of_label)
+    features = len(exact.sizes) - 1
+    rows = sum(of_label)
     few = few_columns(exact.sizes, rows, purse.left)
     if few is None:
         return [*range(features)]
     left = {column: column_score(exact.over((column,)), of_label) for column in range(features)}
     each = purse.take(purse.left, COLUMNS).times(Fraction(1, few))
-    chosen, spread = list[int](), column_spread(of_label)
+    chosen = list[int]()
+    spread = column_spread(of_label)
     for _ in range(few):
         columns = list(left)
         chosen.append(columns[each.chosen(left.values(), spread=spread, stream=stream)])

@@ -62,11 +62,13 @@ def guarantee(
     groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions
 ) -> Guarantee:
     """What `aggregate` costs before amplification, known before any row is read."""
-    total, shared = noisy_count.exact_epsilon(epsilon), options.allocation == "shared-count"
+    total = noisy_count.exact_epsilon(epsilon)
+    shared = options.allocation == "shared-count"
     of_mean = noisy_mean.sum_guarantee if shared else noisy_mean.guarantee
     guarantees = []
     for group in groups:
-        (paid, means), share = _paid(group, contract), _share(group, contract, total, options)
+        (paid, means) = _paid(group, contract)
+        share = _share(group, contract, total, options)
         costs = [
             *[noisy_count.guarantee(share)] * (len(paid) - len(means)),
             *[of_mean(_grid(name, group, contract, options), share) for name in means],

@@ -129,7 +129,8 @@ def graphical_models(
     once where they are small.
     """
     counts = [_Counts.of(sizes, added(marginals)) for marginals in again]
-    at_once, models = max(1, _AT_ONCE // counts[0].tree.starts[-1]), list[GraphicalModel]()
+    at_once = max(1, _AT_ONCE // counts[0].tree.starts[-1])
+    models = list[GraphicalModel]()
     for first in range(0, len(counts), at_once):
         some = counts[first : first + at_once]
         models += _fit(some, np.stack([_start(problem) for problem in some]), steps)
@@ -226,7 +227,9 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
     weights = np.stack([count.weights for count in counts])
     most = np.array([count.most_curved for count in counts])
     z, normaliser = tree.marginals(theta)
-    x, total, curvature = z, np.zeros(len(counts)), most / 100
+    x = z
+    total = np.zeros(len(counts))
+    curvature = most / 100
     before = _loss(weights, x - shares)
     made = np.zeros(len(counts), dtype=np.int64)
     left = np.arange(len(counts))
@@ -252,7 +255,8 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
             )
         theta, z, normaliser, x, total = new
         made, curvature = made + taken, np.where(taken, 0.8, 2.0) * curvature
-        done, at_block = made == steps, taken & (made % _BLOCK == 0)
+        done = made == steps
+        at_block = taken & (made % _BLOCK == 0)
         if at_block.any():
             now = _loss(weights, x - shares)
             done |= at_block & (before - now < _LEAST_FALL * counted)
@@ -298,7 +302,8 @@ def _start(counts: _Counts) -> np.ndarray:
     """Potentials under which every clique that was counted is, given what its parent has of it and
     the label, as it was counted.
     """
-    tree, theta = counts.tree, np.zeros_like(counts.shares)
+    tree = counts.tree
+    theta = np.zeros_like(counts.shares)
     least = np.divide(
         _LEAST_START, np.sqrt(counts.weights), out=np.zeros_like(theta), where=counts.weights > 0
     )
@@ -352,7 +357,8 @@ class ModelMarginals:
         """Shares over these columns and the label, shape (sizes of the columns, the label's):
         equation (1). A column of no clique is uniform.
         """
-        label, known = self.tree.label, [column for column in columns if column in self._brought_in]
+        label = self.tree.label
+        known = [column for column in columns if column in self._brought_in]
         lines = [self._line(self._brought_in[column]) for column in known] or [[0]]
         top = max(set.intersection(*map(set, lines)))
         parts: dict[int, list[Factor]] = {

@@ -163,7 +163,8 @@ class JunctionTree:
             tables[home] += theta[:, part].reshape(fits, *shape)
         of_label = np.zeros((fits, self.sizes[-1]))
         for place in range(len(tables) - 1, -1, -1):
-            (out, shape, _, _), parent = plan.up[place], self.cliques[place].parent
+            (out, shape, _, _) = plan.up[place]
+            parent = self.cliques[place].parent
             most = np.maximum.reduce(tables[place], axis=out, keepdims=True)
             weights = np.exp(tables[place] - most)
             sums = np.add.reduce(weights, axis=out, keepdims=True)
@@ -381,7 +382,8 @@ def _joined(cliques: Sequence[Scope]) -> tuple[Clique, ...]:
     best = [(len(clique & {*joined[0].columns}), 0) for clique in left]
     while left:
         at = max(range(len(left)), key=lambda place: (best[place][0], -place))
-        clique, (_, parent) = left.pop(at), best.pop(at)
+        clique = left.pop(at)
+        (_, parent) = best.pop(at)
         joined.append(
             Clique(tuple(sorted(clique)), parent, tuple(sorted(clique & {*joined[parent].columns})))
         )

@@ -198,8 +198,10 @@ def says_little(
     )
     if not _CLEAR < noise < _NOISE:
         return bool(noise >= _NOISE)
-    shares, drawn = model.counted, model.rows(_ROWS, chance)
-    chances, optimism = model.label_chances(drawn), []
+    shares = model.counted
+    drawn = model.rows(_ROWS, chance)
+    chances = model.label_chances(drawn)
+    optimism = []
     most = int(chances.mean(axis=0).argmax())
     noisy, luck = [], []
     for _ in range(AGAIN):

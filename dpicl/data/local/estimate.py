@@ -141,7 +141,8 @@ def maximum_likelihood(observed: Observed, *, steps: int = STEPS) -> np.ndarray:
     for _ in range(steps):
         once, _ = _step(shares, observed)
         twice, _ = _step(once, observed)
-        first, second = once - shares, twice - 2 * once + shares
+        first = once - shares
+        second = twice - 2 * once + shares
         length = float(np.linalg.norm(second))
         if not length:
             shares = twice

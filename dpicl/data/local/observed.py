@@ -258,7 +258,8 @@ def observed_tally(tally: Tally) -> Observed:
                     ]
             else:
                 # those of few clients may be negative, which adding up to many mends without bias
-                even, odds = 1 / law.categories, math.exp(law.epsilon)
+                even = 1 / law.categories
+                odds = math.exp(law.epsilon)
                 shares = (counts / clients - law.lie_probability) / (0.5 - law.lie_probability)
                 factor = math.sqrt(even * (1 - even)) * (odds - 1) / (2 * math.sqrt(odds))
                 restated = clients * (even + factor * (shares - shares.mean()))
@@ -293,7 +294,9 @@ def inverse_matrix(law: Response) -> np.ndarray:
     """Equation (1): shape (categories, categories).
     Raises PrivacyError: a lie is as likely as the truth, so that nothing can be recovered.
     """
-    p, q, k = law.truth_probability, law.lie_probability, law.categories
+    p = law.truth_probability
+    q = law.lie_probability
+    k = law.categories
     if p <= q:
         raise PrivacyError(
             f"keep_probability={p}: expected more than {q}; the reports carry no information"
@@ -306,7 +309,9 @@ def invert(shares: np.ndarray, laws: Sequence[Response]) -> np.ndarray:
     shares of cells, last answer fastest. Shape (cells,), float64; sums to the same total, may be
     negative. Works in the memory of two such vectors.
     """
-    values, result, before = np.array(shares, dtype=np.float64), np.empty(len(shares)), 1
+    values = np.array(shares, dtype=np.float64)
+    result = np.empty(len(shares))
+    before = 1
     for matrix in _grouped(tuple(laws)):
         shape = (before, len(matrix), -1)
         # the last answers: one product instead of many with a column

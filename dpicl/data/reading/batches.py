@@ -64,7 +64,8 @@ class Facts:
             (0, 0, 0, 0), *((*part.hashes, *part.all_hashes) for part in every), strict=True
         )
         first, second, all_first, all_second = (sum(lane) % 2**64 for lane in lanes)
-        rows, train_rows = sum(part.rows for part in every), sum(part.train_rows for part in every)
+        rows = sum(part.rows for part in every)
+        train_rows = sum(part.train_rows for part in every)
         return Facts(
             rows, train_rows, tuple(labels), dict(broken), (first, second), (all_first, all_second)
         )
@@ -143,7 +144,8 @@ def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]
     """The broken rules of a whole table, in the order of `rules_of`."""
     broken = []
     for place, rule in enumerate(rules_of(contract)):
-        at_least, count = int(rule.at_least or 0), facts.broken.get(place, 0)
+        at_least = int(rule.at_least or 0)
+        count = facts.broken.get(place, 0)
         if rule.rule == "row_count":
             count = max(0, at_least - facts.rows)
         elif rule.rule == "both_labels":

@@ -121,7 +121,8 @@ def _count(table: pa.Table, rule: DataRule, contract: Contract) -> int:
         columns = table.select([rule.column] if rule.column else table.column_names)
         return int(table.num_rows - columns.group_by(columns.column_names).aggregate([]).num_rows)
     name = str(rule.column)
-    values, declared = table.column(name), contract.numbers.get(name)
+    values = table.column(name)
+    declared = contract.numbers.get(name)
     if rule.rule == "no_missing":
         return int(values.null_count)
     if declared is None:

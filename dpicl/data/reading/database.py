@@ -101,7 +101,8 @@ def _sqlite(address: Any, deadline: Deadline) -> Iterator[Connected]:
             cursor = connection.execute(sql)
             names = [str(column[0]) for column in cursor.description or ()]
             places = [place for place, name in enumerate(names) if name in wanted]
-            read, is_all = [names[place] for place in places], len(places) == len(names)
+            read = [names[place] for place in places]
+            is_all = len(places) == len(names)
             # one row at a time: a column that is not wanted may be wide
             rows: Iterator[Sequence[Any]] = (
                 cursor if is_all else ([row[place] for place in places] for row in cursor)
@@ -195,7 +196,9 @@ def query_batches(
     the query, or takes longer than DPICL_QUERY_SECONDS; DataError: the rows break the contract;
     ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
     """
-    address, deadline, dataset = _address(query, contract.name), _deadline(), contract.name
+    address = _address(query, contract.name)
+    deadline = _deadline()
+    dataset = contract.name
     late = f"{dataset}: the contract's query takes longer than {deadline.seconds} seconds; "
     late += f"expected its rows by then, or a larger {_SECONDS_VARIABLE}"
     with ExitStack() as stack:

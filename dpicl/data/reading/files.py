@@ -171,7 +171,8 @@ def in_batches(contract: Contract) -> bool:
     `population` of more than `WHOLE_ROWS`, and nothing that is known of all rows only, which are
     persons, a check `unique` and a digest of sorted rows.
     """
-    source, has_batches = contract.source, (contract.population or 0) > WHOLE_ROWS
+    source = contract.source
+    has_batches = (contract.population or 0) > WHOLE_ROWS
     needs_all = (
         contract.privacy.person
         or source.content_sha256
@@ -217,9 +218,11 @@ class Survey:
         """
         tables, at = [], 0
         for name, footer in self.files:
-            first, last = max(start - at, 0), min(stop - at, footer.rows)
+            first = max(start - at, 0)
+            last = min(stop - at, footer.rows)
             if first < last or (start == stop == at == 0):
-                place, columns = place_of(self.folder, name, contract), list(contract.read_columns)
+                place = place_of(self.folder, name, contract)
+                columns = list(contract.read_columns)
                 tables.append(
                     typed_table(
                         read_rows(place, footer, columns, first, max(first, last), name),
@@ -341,7 +344,8 @@ def delivered(
     there, of this horizon and of other times; opens none. Raises SourceError: as `names_in`;
     DataError: something in the folder is not named as deliveries are, or a period has two files.
     """
-    folder, calendar = str(contract.source.deliveries).rstrip("/"), contract.releases.calendar
+    folder = str(contract.source.deliveries).rstrip("/")
+    calendar = contract.releases.calendar
     files, others = dict[str, str](), 0
     for name in names_in(folder, contract.name, data_folder):
         suffix = next((suffix for suffix in suffixes if name.endswith(suffix)), "")

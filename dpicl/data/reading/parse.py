@@ -50,7 +50,10 @@ class _BrokenError(Exception):
     """
 
     def __init__(self, rule: str, name: str, where: str, rows: np.ndarray) -> None:
-        self.rule, self.name, self.where, self.rows = rule, name, where, rows
+        self.rule = rule
+        self.name = name
+        self.where = where
+        self.rows = rows
 
     @property
     def refusal(self) -> DataError:
@@ -93,11 +96,13 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     broken rule, in the contract's order of columns.
     """
     check_types(columns.schema, contract, where)
-    table, mended = without_views(columns.select(list(contract.read_columns))), 0
+    table = without_views(columns.select(list(contract.read_columns)))
+    mended = 0
     table = _without_marked(table, contract, where)
     unmarked = table.num_rows
     for name in contract.read_columns:
-        fate, column = contract.fate_of(name), contract.columns.get(name)
+        fate = contract.fate_of(name)
+        column = contract.columns.get(name)
         values, valid = _valid(
             table.column(name), _reader(name, contract, where), refuse=fate == "refuse"
         )
@@ -117,7 +122,8 @@ def _without_marked(table: pa.Table, contract: Contract, where: str) -> pa.Table
     for name in contract.read_columns:
         if not (words := contract.missing_words(name)):
             continue
-        fate, column = contract.fate_of(name), contract.columns.get(name)
+        fate = contract.fate_of(name)
+        column = contract.columns.get(name)
         text, valid = _valid(
             table.column(name), partial(_as_text, name=name, where=where), refuse=fate == "refuse"
         )
@@ -282,7 +288,8 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     """All columns of the contract once, and no others but those it ignores; any order.
     Raises DataError: a column is missing, stands twice, or is unknown.
     """
-    wanted, ignored = contract.read_columns, contract.source.ignore
+    wanted = contract.read_columns
+    ignored = contract.source.ignore
     if not set(names) & set(wanted):
         check_commas(names, where)
     missing = [name for name in wanted if name not in names]

@@ -202,7 +202,9 @@ def _fetched(
         cursor = connection.execute(f"FETCH FORWARD {batch_rows} FROM rows".encode())
         result = cursor.pgresult
         assert result is not None
-        rows, get, columns = range(result.ntuples), result.get_value, {}
+        rows = range(result.ntuples)
+        get = result.get_value
+        columns = {}
         for place, (name, oid) in enumerate(described):
             if rows and name in wanted:
                 columns[name] = _column([get(row, place) for row in rows], oid, cursor)

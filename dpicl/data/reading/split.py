@@ -166,7 +166,8 @@ def held_out_queries(
 
     Of one person at most the contract's number of rows. Raises PrivacyError: there is no key.
     """
-    words, person = _marks(held_out, contract, key)[:, 1], contract.privacy.person
+    words = _marks(held_out, contract, key)[:, 1]
+    person = contract.privacy.person
     chosen = np.flatnonzero(lowest(words, contract.split.query_fraction if contract.split else 0.0))
     chosen = chosen[np.argsort(words[chosen], kind="stable")]
     if person is not None:
@@ -251,7 +252,8 @@ def _sides(
     Who has rows on both sides of a split by column is on neither, or refused with a DataError: as
     the contract says of what breaks it by itself.
     """
-    split, person = contract.split, contract.privacy.person
+    split = contract.split
+    person = contract.privacy.person
     ids = table.column(person.id_column).to_numpy() if person else None
     if split is not None and split.column is not None:
         train, test = (np.flatnonzero(side) for side in sides_by_column(table, contract))
