@@ -470,11 +470,16 @@ class Declared(Frozen):
     """
 
     @property
+    def is_benchmark(self) -> bool:
+        """Whether its rows are public: noise is seeded, and nothing is charged."""
+        return self.privacy.budget.benchmark
+
+    @property
     def tells_row_count(self) -> bool:
         """Whether the number of rows is public: of a benchmark, and where a row is only ever
         exchanged for another, at the same time.
         """
-        return self.privacy.budget.benchmark or (self.exchanges and self.privacy.unit == "row")
+        return self.is_benchmark or (self.exchanges and self.privacy.unit == "row")
 
     @property
     def leaves_out(self) -> bool:
@@ -483,7 +488,7 @@ class Declared(Frozen):
         """
         if self.source.invalid is not None:
             return self.source.invalid == "leave-out"
-        return self.releases.every != "once" and not self.privacy.budget.benchmark
+        return self.releases.every != "once" and not self.is_benchmark
 
     @property
     def exchanges(self) -> bool:
@@ -493,7 +498,7 @@ class Declared(Frozen):
         return (
             self.privacy.neighbours == "replace-one"
             and self.releases.horizon is None
-            and not self.privacy.budget.benchmark
+            and not self.is_benchmark
         )
 
     @property

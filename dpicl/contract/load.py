@@ -140,17 +140,13 @@ def _check_text_references(contract: TextContract) -> Problems:
         return
     # A benchmark's held-out texts are its queries; texts with something at stake have public ones,
     # or none.
-    if (
-        contract.privacy.budget.benchmark
-        and contract.source.bundled is None
-        and contract.source.test is None
-    ):
+    if contract.is_benchmark and contract.source.bundled is None and contract.source.test is None:
         yield (
             "source.test",
             "is missing",
             "a file of held-out texts, which a benchmark is measured on",
         )
-    if contract.privacy.budget.benchmark and contract.source.queries is not None:
+    if contract.is_benchmark and contract.source.queries is not None:
         yield (
             "source.queries",
             "has no meaning for a benchmark",
@@ -169,7 +165,7 @@ def _check_text_references(contract: TextContract) -> Problems:
 
 def _check_editions(contract: TextContract) -> Problems:
     """Editions are of public texts, and every one of them has the rows that the methods need."""
-    if not contract.privacy.budget.benchmark:
+    if not contract.is_benchmark:
         expected = (
             "`benchmark: true`, or `train`: which files hold private texts must not follow from "
             "what is in them"

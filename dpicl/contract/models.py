@@ -221,7 +221,7 @@ class Contract(Declared):
         """What answers are measured on."""
         if self.label is None:
             return "none"
-        if self.privacy.budget.benchmark or self.queries:
+        if self.is_benchmark or self.queries:
             return "public"
         return "charged" if self.split and self.split.evaluation_epsilon is not None else "none"
 
@@ -244,9 +244,7 @@ class Contract(Declared):
     @property
     def tells_row_count(self) -> bool:
         """See `Declared`: not where a word for a missing value leaves rows out."""
-        return super().tells_row_count and (
-            self.privacy.budget.benchmark or not self.drops_marked_rows
-        )
+        return super().tells_row_count and (self.is_benchmark or not self.drops_marked_rows)
 
     @property
     def drops_marked_rows(self) -> bool:
@@ -345,7 +343,7 @@ def check_text_series(contract: TextContract) -> Problems:
     if contract.generation is None or contract.ensemble is not None:
         expected = "`generation` alone: ensembles answer queries, and have no periods"
         yield "releases.horizon", "is of demonstrations", expected
-    if privacy.budget.benchmark:
+    if contract.is_benchmark:
         yield (
             "releases.horizon",
             "has no meaning for a benchmark",
@@ -375,7 +373,7 @@ def check_series(contract: Contract) -> Problems:
         return
     yield from _check_arrival(contract)
     yield from _check_columns(contract)
-    if privacy.budget.benchmark:
+    if contract.is_benchmark:
         yield (
             "releases.horizon",
             "has no meaning for a benchmark",

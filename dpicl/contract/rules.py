@@ -185,7 +185,7 @@ def _check_held_out(contract: Contract) -> Problems:
     ):
         if stated and contract.label is None:
             yield key, "has no meaning without a label", "no such key, or `label`"
-    if contract.privacy.budget.benchmark:
+    if contract.is_benchmark:
         if split is None:
             expected = (
                 "how a benchmark's rows are held out: column, train and test, or test_fraction"
@@ -217,7 +217,7 @@ def check_public_digest(contract: Declared, key: str) -> Problems:
     """A plain hash of rows stands in a contract of public rows alone: who knows all rows but one
     can test guesses of that one against it.
     """
-    if not contract.privacy.budget.benchmark:
+    if not contract.is_benchmark:
         yield (
             key,
             "is a hash of private rows, against which guesses can be tried",

@@ -432,12 +432,12 @@ class TextContract(Declared):
     @property
     def evaluation(self) -> Evaluation:
         """What answers are measured on."""
-        return "public" if self.privacy.budget.benchmark or self.source.queries else "none"
+        return "public" if self.is_benchmark or self.source.queries else "none"
 
     @property
     def tells_row_count(self) -> bool:
         """See `Declared`: not where a text may be left out for what it holds."""
-        return super().tells_row_count and (self.privacy.budget.benchmark or not self.leaves_out)
+        return super().tells_row_count and (self.is_benchmark or not self.leaves_out)
 
     @property
     def is_delivered(self) -> bool:

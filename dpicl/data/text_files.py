@@ -77,7 +77,7 @@ def load_texts(
         if not _has_stated_bytes(contract, part, path)
     }
     # of public queries, and before a private text is read
-    if other and not contract.privacy.budget.benchmark:
+    if other and not contract.is_benchmark:
         raise _other_file(contract, *next(iter(other.items())))
     if contract.is_delivered:
         assert paths is not None
@@ -122,7 +122,7 @@ def _other_file(contract: TextContract, part: str, path: Path, more: str = "") -
         if edition_of is not None
         else str(_file(contract, part).sha256)[:12]
     )
-    same = ", or the same rows in another form" if contract.privacy.budget.benchmark else ""
+    same = ", or the same rows in another form" if contract.is_benchmark else ""
     return SourceError(
         f"{contract.name}: {path.name}: the file has sha256 {_digest(path)[:12]}, expected "
         f"{expected}{same}{more}"
@@ -164,7 +164,7 @@ def load_public_texts(
     if paths is None:
         return labelled_texts(first_sentences()[TEST], contract, f"{contract.name}: bundled texts")
     if not _has_stated_bytes(contract, TEST, paths[TEST]):
-        if not contract.privacy.budget.benchmark:
+        if not contract.is_benchmark:
             raise _other_file(contract, TEST, paths[TEST])
         # all of which is public
         whole = load_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
@@ -244,7 +244,7 @@ def _forms(contract: TextContract, part: str) -> tuple[str, ...]:
     """
     file = _file(contract, part).file
     stem = _stem(file)
-    if contract.privacy.budget.benchmark:
+    if contract.is_benchmark:
         return (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if stem + suffix != file))
     return (file,)
 
@@ -310,7 +310,7 @@ def split_texts(table: pa.Table, contract: TextContract, *, most: int | None = N
     # a file that is merely shuffled has the same content version: its rows must then have the same
     # places
     train = train.sort_by([(name, "ascending") for name in train.column_names])
-    if contract.privacy.budget.benchmark and PERSON in train.column_names:
+    if contract.is_benchmark and PERSON in train.column_names:
         both = len(set(train.column(PERSON).to_pylist()) & set(test.column(PERSON).to_pylist()))
         if both:  # held-out texts are not protected
             raise DataError(
@@ -318,7 +318,7 @@ def split_texts(table: pa.Table, contract: TextContract, *, most: int | None = N
             )
     stated = contract.query_count if contract.evaluation == "public" else 0
     query_count = stated if most is None else min(stated, most)
-    if test.num_rows < query_count or (contract.privacy.budget.benchmark and not train.num_rows):
+    if test.num_rows < query_count or (contract.is_benchmark and not train.num_rows):
         raise DataError(
             contract.name,
             f"has {test.num_rows} texts to ask; expected {query_count}, and at least one to "

@@ -70,17 +70,13 @@ def joint_top(
     ).draw(stream)
 
 
-def guarantee(
-    epsilon: Fraction | None, *, sensitivity: int, neighbours: Neighbours, unit: str = "row"
-) -> Guarantee:
+def guarantee(epsilon: Fraction | None, *, sensitivity: int, neighbours: Neighbours) -> Guarantee:
     """The cost of one `joint_top`, where one row has this sensitivity under these neighbours.
     Raises ParameterError: an epsilon not in (0, 10000], or a sensitivity below 1.
     """
     _check(epsilon, sensitivity)
     parameters = ("sensitivity", sensitivity), ("neighbours", neighbours.value)
-    return pure_guarantee(
-        "joint-exponential", epsilon, *parameters, neighbours=neighbours, unit=unit
-    )
+    return pure_guarantee("joint-exponential", epsilon, *parameters, neighbours=neighbours)
 
 
 @dataclass(frozen=True)

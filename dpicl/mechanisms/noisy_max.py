@@ -186,7 +186,7 @@ def _exponents(
 
 
 def exponential_guarantee(
-    epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row"
+    epsilon: Fraction | None, *, spread: int, neighbours: Neighbours
 ) -> Guarantee:
     """The cost of one `exponential_max`, where one row has this spread under these neighbours.
     Raises ParameterError: epsilon <= 0, or the spread is no whole number >= 1.
@@ -198,7 +198,6 @@ def exponential_guarantee(
         ("spread", spread),
         ("neighbours", neighbours.value),
         neighbours=neighbours,
-        unit=unit,
     )
 
 

@@ -168,20 +168,19 @@ def mean_of(total: float, count: float, grid: Grid) -> float:
     return float(min(max(mean, grid.low), grid.high))
 
 
-def sum_guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
+def sum_guarantee(grid: Grid, epsilon: Fraction | None) -> Guarantee:
     """The cost of one mean of `means_over`: equation (2)."""
     return pure_guarantee(
         "noisy-sum",
         epsilon,
         ("sum_sensitivity", grid.sensitivity),
         neighbours=Neighbours.ADD_OR_REMOVE_ONE,
-        unit=unit,
     )
 
 
-def guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
+def guarantee(grid: Grid, epsilon: Fraction | None) -> Guarantee:
     """The cost of one mean: equations (2) and (3) in sequence."""
     sensitivities = ("sum_sensitivity", grid.sensitivity), ("count_sensitivity", 1)
     return pure_guarantee(
-        "noisy-mean", epsilon, *sensitivities, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit=unit
+        "noisy-mean", epsilon, *sensitivities, neighbours=Neighbours.ADD_OR_REMOVE_ONE
     )

@@ -213,7 +213,7 @@ class Method(ABC):
                 f"are not read again; expected a method that "
                 f"counts its horizon, and not {self.title}"
             )
-        if not contract.privacy.budget.benchmark and math.isinf(point.epsilon):
+        if not contract.is_benchmark and math.isinf(point.epsilon):
             raise PrivacyError(
                 f"{contract.name}: epsilon=inf releases rows without noise; only a contract with "
                 f"`benchmark: true` allows it"
@@ -227,7 +227,7 @@ class Method(ABC):
         if self.baselines_read != "private":
             return None
         why = extra_missing("diffprivlib")
-        if not contract.privacy.budget.benchmark:
+        if not contract.is_benchmark:
             why = UNPAID_BASELINES
         elif contract.privacy.person:
             why = "they protect rows, and the contract protects persons"
@@ -342,7 +342,7 @@ def check_width(contract: Contract, method: str) -> None:
 
 def draws_for(contract: Declared, seed: int) -> Draws:
     """Seeded streams on benchmarks, the operating system's randomness otherwise."""
-    return Draws(seed, contract.name, simulated=contract.privacy.budget.benchmark)
+    return Draws(seed, contract.name, simulated=contract.is_benchmark)
 
 
 def for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:

@@ -301,7 +301,7 @@ def in_context_unit(unit: Unit, rows: int) -> Unit:
     )
 
 
-def check_rows(method: Method, contract: Declared, unit: Unit, model: str) -> None:
+def check_rows(method: Method, contract: Declared, model: str) -> None:
     """Refuse what a tabular model cannot answer, before any row is read.
 
     Raises:

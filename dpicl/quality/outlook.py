@@ -186,7 +186,7 @@ def read_signal(text: str) -> float:
 def _count_of(contract: Contract, rows: int | None) -> int:
     """Rows as stated, or as they are known."""
     count = rows if rows is not None else contract.population
-    if count is None and contract.privacy.budget.benchmark:
+    if count is None and contract.is_benchmark:
         count = published_rows(contract.name)
     if count is None:
         unstated = (

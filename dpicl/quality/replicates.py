@@ -212,7 +212,7 @@ def quality_of(
         PrivacyError: rows are given of a table that is no benchmark.
     """
     contract, method = point.contract, point.method
-    if test is not None and not contract.privacy.budget.benchmark:
+    if test is not None and not contract.is_benchmark:
         raise PrivacyError(
             f"{contract.name}: {UNPAID_TRUTH}; expected a contract with `benchmark: true`"
         )

@@ -101,14 +101,14 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     if split is not None and split.column is not None:
         train, test = sides_by_column(table, contract)
     else:
-        of_public = split if contract.privacy.budget.benchmark else None
+        of_public = split if contract.is_benchmark else None
         test = (
             lowest(hashes[:, 0], of_public.test_fraction or 0.0)
             if of_public
             else holds_out(table, contract, key=key)
         )
         train = ~test
-    if not (contract.privacy.budget.benchmark or contract.evaluation == "charged"):
+    if not (contract.is_benchmark or contract.evaluation == "charged"):
         test = np.zeros_like(test)  # rows that no answer is measured on are dropped
     protected = np.flatnonzero(train)
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
@@ -169,7 +169,7 @@ def held_out(
     no key, and the table is no benchmark.
     """
     test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
-    if contract.privacy.budget.benchmark:
+    if contract.is_benchmark:
         assert contract.split is not None
         count = int(test.num_rows * Fraction(str(contract.split.query_fraction)))
         order = stream(0, "split", contract.name, "batches").generator().permutation(test.num_rows)

@@ -218,7 +218,7 @@ def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) 
             *(
                 f"{stem}{suffix}"
                 for suffix in SUFFIXES
-                if contract.source.content_sha256 and contract.privacy.budget.benchmark
+                if contract.source.content_sha256 and contract.is_benchmark
             ),
         )
         paths = [*(below(data_folder, form, contract.name) for form in forms), *paths]

@@ -96,16 +96,6 @@ from dpicl.ground.errors import DataError, ParameterError, PrivacyError
 from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import NO_NUMBER, PrivateTable, QueryTable, SplitTable, Table
 
-__all__ = [
-    "SplitTable",
-    "check_sizes",
-    "fewer",
-    "held_out_queries",
-    "holds_out",
-    "lowest",
-    "public_queries",
-    "split_table",
-]
 _SPLIT_SEED = 0
 _KEY_BYTES = 32
 
@@ -131,7 +121,7 @@ def split_table(
     rng = stream(_SPLIT_SEED, "split", contract.name, "").generator()
     train, test = _sides(table, contract, key, rng)
     private = PrivateTable(table if contract.split is None else table.take(train))
-    if contract.privacy.budget.benchmark and contract.split is not None:
+    if contract.is_benchmark and contract.split is not None:
         positions = np.sort(
             rng.permutation(len(test))[
                 : int(len(test) * Fraction(str(contract.split.query_fraction)))
@@ -228,7 +218,7 @@ def check_sizes(contract: Contract, train_rows: int, query_rows: int) -> None:
     """Of a benchmark, whose counts are public, something is left to protect and to ask. Raises
     DataError: there is nothing.
     """
-    if contract.privacy.budget.benchmark and not (train_rows and query_rows):
+    if contract.is_benchmark and not (train_rows and query_rows):
         raise DataError(
             contract.name,
             f"the split leaves {train_rows} rows to protect and {query_rows} to ask, needs at "
@@ -267,7 +257,7 @@ def _sides(
                 count=len(on_both),
             )
         return train, test
-    if split is None or not contract.privacy.budget.benchmark:
+    if split is None or not contract.is_benchmark:
         held_out = holds_out(table, contract, key=key)
     elif ids is not None:
         held_out = lowest(ids.view(np.uint64), split.test_fraction or 0.0)
