@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 
 from dpicl.contract.load import accepted, edition, edition_names
 from dpicl.contract.text import PUBLISHED, Form, TextContract, TextFile
-from dpicl.data.reading.files import check_delivered, delivered
+from dpicl.data.reading.files import delivered, file_sha256, forms_of
 from dpicl.data.text_records import (
     JSON_LINES,
     PERSON,
@@ -106,12 +106,7 @@ def load_texts(
 
 def _has_stated_bytes(contract: TextContract, part: str, path: Path) -> bool:
     wanted = _file(contract, part).sha256
-    return wanted is None or _digest(path) == wanted
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    return wanted is None or file_sha256(path) == wanted
 
 
 def _other_file(contract: TextContract, part: str, path: Path, more: str = "") -> SourceError:
@@ -124,7 +119,7 @@ def _other_file(contract: TextContract, part: str, path: Path, more: str = "") -
     )
     same = ", or the same rows in another form" if contract.is_benchmark else ""
     return SourceError(
-        f"{contract.name}: {path.name}: the file has sha256 {_digest(path)[:12]}, expected "
+        f"{contract.name}: {path.name}: the file has sha256 {file_sha256(path)[:12]}, expected "
         f"{expected}{same}{more}"
     )
 
@@ -133,14 +128,11 @@ def _delivery(contract: TextContract, data_folder: Path | None, period: str | No
     """The texts of one period, perhaps none. Raises SourceError: they are not delivered, or no
     period is named.
     """
-    named = str(contract.source.deliveries)
-    files = delivered(contract, data_folder, SUFFIXES)
+    files = delivered(contract, data_folder, SUFFIXES, [] if period is None else [period])
     if period is None:
         raise SourceError(
             f"{contract.name}: its texts come in deliveries; expected the release of a period"
         )
-    if contract.source.undelivered == "refused":
-        check_delivered(files, [period], contract.name, named, SUFFIXES)
     if (file := files.get(period)) is None:
         return parse_texts(b"", contract, f"{period}{SUFFIXES[0]}")
     path = below(data_folder or Path(), file, contract.name)
@@ -238,19 +230,12 @@ def find_texts(
     return paths
 
 
-def _forms(contract: TextContract, part: str) -> tuple[str, ...]:
+def _forms(contract: TextContract, part: str) -> list[str]:
     """The paths that a file may have: of a public set, whose rows are compared, with any ending
     that can be read.
     """
     file = _file(contract, part).file
-    stem = _stem(file)
-    if contract.is_benchmark:
-        return (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if stem + suffix != file))
-    return (file,)
-
-
-def _stem(file: str) -> str:
-    return next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file)
+    return forms_of(file, SUFFIXES) if contract.is_benchmark else [file]
 
 
 def _how_to_get(contract: TextContract, part: str) -> str:

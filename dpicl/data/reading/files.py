@@ -338,11 +338,15 @@ def names_in(named: str, dataset: str, data_folder: Path | None) -> list[str]:
 
 
 def delivered(
-    contract: Contract | TextContract, data_folder: Path | None, suffixes: Sequence[str]
+    contract: Contract | TextContract,
+    data_folder: Path | None,
+    suffixes: Sequence[str],
+    wanted: Iterable[str] = (),
 ) -> dict[str, str]:
     """{period: path of its file below the data folder, or its address} of the deliveries that are
-    there, of this horizon and of other times; opens none. Raises SourceError: as `names_in`;
-    DataError: something in the folder is not named as deliveries are, or a period has two files.
+    there, of this horizon and of other times; opens none. Raises SourceError: as `names_in`, or a
+    wanted period has no file, where one is refused: its rows are yet to come; DataError: something
+    in the folder is not named as deliveries are, or a period has two files.
     """
     folder = str(contract.source.deliveries).rstrip("/")
     calendar = contract.releases.calendar
@@ -364,17 +368,22 @@ def delivered(
             f"{calendar.periods[0]} with {endings}",
             count=others,
         )
+    for period in wanted:
+        if period not in files and contract.source.undelivered == "refused":
+            raise SourceError(
+                f"{contract.name}: {period} is not delivered yet; expected {folder}/{period} "
+                f"with {' or '.join(suffixes)}, without rows if nothing arrived"
+            )
     return files
 
 
-def check_delivered(
-    files: Iterable[str], wanted: Iterable[str], dataset: str, named: str, suffixes: Sequence[str]
-) -> None:
-    """Refuse, with a SourceError, a period that has no file: its rows are yet to come."""
-    there = set(files)
-    for period in wanted:
-        if period not in there:
-            raise SourceError(
-                f"{dataset}: {period} is not delivered yet; expected {named.rstrip('/')}/{period} "
-                f"with {' or '.join(suffixes)}, without rows if nothing arrived"
-            )
+def forms_of(file: str, suffixes: Sequence[str]) -> list[str]:
+    """A file's name, and then with each other ending that can be read."""
+    stem = next((file.removesuffix(suffix) for suffix in suffixes if file.endswith(suffix)), file)
+    return [file, *(stem + suffix for suffix in suffixes if stem + suffix != file)]
+
+
+def file_sha256(path: Path) -> str:
+    """Of its bytes, 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -59,9 +59,9 @@ from dpicl.data.reading.files import (
     BATCH_ROWS,
     SUFFIXES,
     canonical_order,
-    check_delivered,
     delivered,
     folder_files,
+    forms_of,
     no_rows,
     place_of,
     read_table,
@@ -81,14 +81,16 @@ _SHIPPED = {"e23f549587e40b6fb1a04c430b12563a7007e335ec6f32464e1ee34657e11004": 
 (`content_sha256`).
 """
 _BUNDLED_COLUMNS = (
-    *("mean_radius", "mean_texture", "mean_perimeter", "mean_area", "mean_smoothness"),
-    *(
-        "mean_compactness",
-        "mean_concavity",
-        "mean_concave_points",
-        "mean_symmetry",
-        "mean_fractal_dimension",
-    ),
+    "mean_radius",
+    "mean_texture",
+    "mean_perimeter",
+    "mean_area",
+    "mean_smoothness",
+    "mean_compactness",
+    "mean_concavity",
+    "mean_concave_points",
+    "mean_symmetry",
+    "mean_fractal_dimension",
 )
 """Scikit-learn's breast cancer set begins with these, which are what we use."""
 
@@ -103,25 +105,29 @@ def load_source(
     """
     path = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder)
     source = contract.source
-    where = contract.name
-    if source.query is not None:
-        table = _in_one(list(query_parts(contract, check)), contract)
-        return _verified(table, contract, f"{where}: query")
     if source.deliveries is not None:  # of which late ones, and those to come, must not be read
         raise SourceError(
-            f"{where}: its deliveries are read one by one, by the command that counts them"
+            f"{contract.name}: its deliveries are read one by one, by the command that counts them"
         )
-    if source.folder is not None:
+    if source.query is not None:  # in canonical order: a database gives rows in any
+        batches = [no_rows(contract), *query_parts(contract, check)]
+        place = "query"
+        table = canonical_order(pa.concat_tables(batches).combine_chunks())
+    elif source.folder is not None:
         files = survey(contract, data_folder)
         assert files is not None
-        return _verified(files.whole(contract), contract, f"{where}: {source.folder}")
-    if (address := _address(contract)) is not None:
-        return _verified(read_table(Stored(address), contract), contract, f"{where}: {address}")
-    if path is not None:
-        return _verified(read_table(path, contract), contract, f"{where}: {path.name}")
-    return _verified(
-        typed_table(_bundled(), contract, "bundled rows"), contract, f"{where}: bundled rows"
-    )
+        place = source.folder
+        table = files.whole(contract)
+    elif (address := _address(contract)) is not None:
+        place = address
+        table = read_table(Stored(address), contract)
+    elif path is not None:
+        place = path.name
+        table = read_table(path, contract)
+    else:
+        place = "bundled rows"
+        table = typed_table(_bundled(), contract, place)
+    return _verified(table, contract, f"{contract.name}: {place}")
 
 
 def _bundled() -> pa.Table:
@@ -147,50 +153,34 @@ def query_parts(contract: Contract, check: Check | None = None) -> Iterator[pa.T
     return query_batches(contract, contract.source.query, BATCH_ROWS, check)
 
 
-def _in_one(batches: Sequence[pa.Table], contract: Contract) -> pa.Table:
-    """All batches of a query, in canonical order: a database gives rows in any order, and the split
-    goes by it.
-    """
-    return canonical_order(pa.concat_tables([no_rows(contract), *batches]).combine_chunks())
-
-
 def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
     """The file that holds the rows, unread; None where they come otherwise, and look as if they
     could. Raises SourceError: no rows are at hand; the message says what to type; DataError: a
     folder holds something else than Parquet files.
     """
-    if contract.source.bundled is not None or contract.source.frame:
+    source = contract.source
+    if source.bundled is not None or source.frame:
         return None
-    if contract.source.query is not None:
-        check_address(contract.source.query, contract.name)
-        return None
-    if _address(contract) is not None:
+    if source.query is not None:
+        check_address(source.query, contract.name)
+    elif _address(contract) is not None:
         store_settings()
-        return None
-    if contract.source.folder is not None:
+    elif source.folder is not None:
         folder_files(contract, data_folder)
-        return None
-    if contract.source.deliveries is not None:
+    elif source.deliveries is not None:
         delivered(contract, data_folder, SUFFIXES)
-        return None
-    path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
-    if path is None:
-        fetching = (
-            f"type `dpicl data fetch {contract.name}`"
-            if contract.source.openml or contract.source.uci
-            else ""
-        )
-        setting = (
-            f"set DPICL_DATA to the folder that holds {contract.source.file}"
-            if contract.source.file
-            else ""
-        )
-        obtain = f" (where to get it: {contract.source.obtain})" if contract.source.obtain else ""
-        raise SourceError(
-            f"{contract.name}: no rows at hand; "
-            f"{', or '.join(filter(None, (fetching, setting)))}{obtain}"
-        )
-    return path
+    else:
+        path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
+        if path is not None:
+            return path
+        ways = []
+        if source.openml or source.uci:
+            ways.append(f"type `dpicl data fetch {contract.name}`")
+        if source.file:
+            ways.append(f"set DPICL_DATA to the folder that holds {source.file}")
+        obtain = f" (where to get it: {source.obtain})" if source.obtain else ""
+        raise SourceError(f"{contract.name}: no rows at hand; {', or '.join(ways)}{obtain}")
+    return None
 
 
 def _address(contract: Contract) -> str | None:
@@ -210,17 +200,8 @@ def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) 
         and data_folder is not None
         and _address(contract) is None
     ):
-        stem = next(
-            (file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file
-        )
-        forms = (
-            file,
-            *(
-                f"{stem}{suffix}"
-                for suffix in SUFFIXES
-                if contract.source.content_sha256 and contract.is_benchmark
-            ),
-        )
+        is_compared = contract.source.content_sha256 and contract.is_benchmark
+        forms = forms_of(file, SUFFIXES) if is_compared else [file]
         paths = [*(below(data_folder, form, contract.name) for form in forms), *paths]
     return next((path for path in paths if path.exists()), None) or _shipped(contract)
 
@@ -336,16 +317,8 @@ def read_deliveries(
     DataError: a file breaks a rule; names file, column, rule and count.
     """
     names = contract.releases.calendar.periods
-    files = delivered(contract, data_folder, SUFFIXES)
     wanted = sorted(set(periods))
-    if contract.source.undelivered == "refused":
-        check_delivered(
-            files,
-            [names[period - 1] for period in wanted],
-            contract.name,
-            str(contract.source.deliveries),
-            SUFFIXES,
-        )
+    files = delivered(contract, data_folder, SUFFIXES, [names[period - 1] for period in wanted])
     tables = [_of_period(no_rows(contract), 0)]
     for period in wanted:
         if (file := files.get(names[period - 1])) is not None:
