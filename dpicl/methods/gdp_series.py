@@ -46,8 +46,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.data.central.aggregate import assign, partition
 from dpicl.data.central.group_vectors import BITS, OF_LABEL, GroupCells, GroupVectors, Part
-from dpicl.data.central.groups import assign, partition
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import PrivateTable, ReleasedGroups
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution

@@ -34,7 +34,7 @@ from dpicl.accounting.guarantee import amplify, epsilon_before
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.central import aggregate
-from dpicl.data.central.groups import GroupSums, assign, partition
+from dpicl.data.central.aggregate import GroupSums, assign, partition
 from dpicl.data.prompts import (
     central_demonstrations,
     central_queries,

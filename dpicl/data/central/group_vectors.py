@@ -50,8 +50,7 @@ from math import floor, sqrt
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.data.central.aggregate import known_value, open_codes
-from dpicl.data.central.groups import Group, GroupSums, group_sums
+from dpicl.data.central.aggregate import Group, GroupSums, group_sums, known_value, open_codes
 from dpicl.ground.types import PrivateTable, ReleasedGroup, ReleasedGroups
 from dpicl.mechanisms.noisy_mean import Grid, Origin, mean_of
 

@@ -19,8 +19,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.pipeline import Unit
-from dpicl.data.central.aggregate import AggregateOptions, guarantee
-from dpicl.data.central.groups import assign, partition
+from dpicl.data.central.aggregate import AggregateOptions, assign, guarantee, partition
 from dpicl.data.reading.encode import label_codes
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateTable, ReleasedGroups

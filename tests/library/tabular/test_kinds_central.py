@@ -15,10 +15,16 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.columns import CategoryColumn
-from dpicl.data.central.aggregate import AggregateOptions, exact_sums, guarantee
+from dpicl.data.central.aggregate import (
+    AggregateOptions,
+    GroupSums,
+    assign,
+    exact_sums,
+    guarantee,
+    partition,
+)
 from dpicl.data.central.exact_counts import ExactCounts, check_counts, row_bins, row_encoding
 from dpicl.data.central.graphical_model import NoisyMarginal, graphical_model
-from dpicl.data.central.groups import GroupSums, assign, partition
 from dpicl.data.central.spanning_tree import measure, pair_scores
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import stream
