@@ -16,10 +16,9 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -68,11 +67,7 @@ class Received:
     @property
     def reports(self) -> int:
         """Of all kinds."""
-        return sum(
-            getattr(self, field.name)
-            for field in fields(self)
-            if not field.name.endswith("files") and field.name != "closed_with"
-        )
+        return sum(getattr(self, name) for name in _WORDS)
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -84,12 +79,11 @@ class Received:
         }
 
     def __str__(self) -> str:
-        kinds = {field.name: getattr(self, field.name) for field in fields(self)}
         said = [f"{number:,} {words}" for words, number in self.kinds.items()]
         files = ", ".join(
-            f"{kinds[name]:,} {words}"
+            f"{number:,} {words}"
             for name, words in _FILES.items()
-            if kinds[name] or name == "files"
+            if (number := getattr(self, name)) or name == "files"
         )
         closed = (
             ""
@@ -259,12 +253,7 @@ class Parted:
         self._open.enter_context(passing(self._folder))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for writer in self._writers.values():
             writer.close()
         self._open.close()

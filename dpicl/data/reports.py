@@ -68,13 +68,17 @@ def report_files(place: str) -> tuple[list[Place], int]:
         ]
     else:
         path = Path(place)
+
+        def is_hidden(below: Path) -> bool:
+            return any(part.startswith(".") for part in below.relative_to(path).parts)
+
         try:
             if stat.S_ISDIR(path.stat().st_mode):
                 found = [
                     *sorted(
                         below
                         for below in path.rglob("*")
-                        if below.is_file() and not _is_hidden(below.relative_to(path))
+                        if below.is_file() and not is_hidden(below)
                     )
                 ]
             elif path.name.endswith(SUFFIXES):
@@ -94,10 +98,6 @@ def report_files(place: str) -> tuple[list[Place], int]:
     return files, len(found) - len(files)
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
 def read_reports(place: Place) -> Iterator[Read]:
     """The reports of a file, some at a time, in bounded memory.
 
@@ -110,7 +110,10 @@ def read_reports(place: Place) -> Iterator[Read]:
             if place.name.endswith(".parquet"):
                 yield from _parquet(file, file.seek(0, 2), place.name)
             elif place.name.endswith(".gz"):
-                yield from _gzip(file, file.seek(0, 2), place.name)
+                size = file.seek(0, 2)
+                file.seek(0)
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield from read_lines(cast(BinaryIO, _Bounded(unpacked, size, place.name)))
             else:
                 yield from read_lines(file)
         except (
@@ -147,13 +150,6 @@ def _opened(place: Place) -> Iterator[Any]:
         raise DataError(place.name, f"cannot be read ({error.strerror})") from None
     with file:
         yield file
-
-
-def _gzip(file: Any, size: int, name: str) -> Iterator[Read]:
-    """Lines of a packed file, as far as it may unpack. Raises DataError: it unpacks to more."""
-    file.seek(0)
-    with gzip.GzipFile(fileobj=file) as unpacked:
-        yield from read_lines(cast(BinaryIO, _Bounded(unpacked, size, name)))
 
 
 @dataclass

@@ -153,7 +153,12 @@ def _json_list(data: bytes, where: str, *, leave_out: bool) -> list[dict[str, An
     text = data.decode(errors=_ESCAPED) if leave_out else utf8(data, where)
     members = _json(text.removeprefix("\ufeff"))
     records = (
-        [record for record in members if isinstance(record, dict) and _is_utf8(record)]
+        [
+            record
+            for record in members
+            if isinstance(record, dict)
+            and not _HALF.search(json.dumps(record, ensure_ascii=False))  # of a byte or letter
+        ]
         if isinstance(members, list)
         else None
     )
@@ -163,11 +168,6 @@ def _json_list(data: bytes, where: str, *, leave_out: bool) -> list[dict[str, An
         )
     tell_left_out(where, left_out=len(members) - len(records))
     return records
-
-
-def _is_utf8(record: dict[str, Any]) -> bool:
-    """Whether none of its bytes, or letters, is half of one."""
-    return not _HALF.search(json.dumps(record, ensure_ascii=False))
 
 
 def _as_text(value: Any) -> Any:

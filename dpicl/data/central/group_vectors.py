@@ -90,6 +90,11 @@ class GroupCells:
     parts: tuple[Part, ...]
 
     @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return (self.count is not None) + sum(part.size for part in self.parts)
+
+    @property
     def squared_norm(self) -> int:
         """What one row of the group adds, squared, at most."""
         return len(self.parts) * self.weight**2 + (
@@ -135,13 +140,13 @@ class GroupVectors:
         made, start = [], 0
         for group in self.groups:
             made.append(self._cells(group, start))
-            start += self._size(made[-1])
+            start += made[-1].size
         return tuple(made)
 
     @property
     def size(self) -> int:
         """How many numbers a vector has."""
-        return sum(map(self._size, self.cells))
+        return sum(cell.size for cell in self.cells)
 
     @property
     def squared_norm(self) -> int:
@@ -291,10 +296,6 @@ class GroupVectors:
         value = known_value(name, group, self.contract)
         assert value is not None
         return value
-
-    @staticmethod
-    def _size(group: GroupCells) -> int:
-        return (group.count is not None) + sum(part.size for part in group.parts)
 
 
 def _summed(sums: GroupSums, part: Part, group: int, weight: int) -> list[int]:

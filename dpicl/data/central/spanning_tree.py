@@ -67,6 +67,7 @@ from dpicl.data.central.graphical_model import (
     graphical_models,
     row_count,
 )
+from dpicl.data.central.junction_tree import in_proportion
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_steps import StepBudget
 
@@ -258,13 +259,5 @@ def _with_shares(lean: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.n
     """log b and q of equation (4), by iterative scaling."""
     favour = np.log(shares)
     for _ in range(_SCALINGS):
-        favour = favour + np.log(shares / _chances(lean + favour).mean(axis=0))
-    return favour, _chances(lean + favour)
-
-
-def _chances(heights: np.ndarray) -> np.ndarray:
-    """In proportion to their powers of e, of every row; scipy's takes several times as long for few
-    rows.
-    """
-    weights = np.exp(heights - heights.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+        favour = favour + np.log(shares / in_proportion(lean + favour).mean(axis=0))
+    return favour, in_proportion(lean + favour)

@@ -101,12 +101,10 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     if split is not None and split.column is not None:
         train, test = sides_by_column(table, contract)
     else:
-        of_public = split if contract.is_benchmark else None
-        test = (
-            lowest(hashes[:, 0], of_public.test_fraction or 0.0)
-            if of_public
-            else holds_out(table, contract, key=key)
-        )
+        if contract.is_benchmark and split is not None:
+            test = lowest(hashes[:, 0], split.test_fraction or 0.0)
+        else:
+            test = holds_out(table, contract, key=key)
         train = ~test
     if not (contract.is_benchmark or contract.evaluation == "charged"):
         test = np.zeros_like(test)  # rows that no answer is measured on are dropped
