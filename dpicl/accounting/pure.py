@@ -248,14 +248,15 @@ def squared_sensitivity_of(event: Event, neighbours: Neighbours) -> int:
             f"event {event.kind!r} states squared_sensitivity={squares}; expected a whole number "
             f">= 1"
         )
+    return 4 * int(squares) if _is_two_steps(event, neighbours) else int(squares)
+
+
+def _is_two_steps(event: Event, neighbours: Neighbours) -> bool:
+    """Whether rows are replaced, and the event is stated for one that comes or goes."""
     stated = dict(event.parameters).get("neighbours")
-    if stated == neighbours.value:
-        return int(squares)
-    if stated != Neighbours.ADD_OR_REMOVE_ONE.value:
-        raise PrivacyError(
-            f"event {event.kind!r} is priced for {stated} neighbours, not for {neighbours}"
-        )
-    return 4 * int(squares)
+    if stated != ADD:
+        _check_relation(event, str(stated), neighbours)
+    return stated != neighbours
 
 
 def has_own_price(event: Event, neighbours: Neighbours) -> bool:
@@ -330,14 +331,7 @@ def range_of(event: Event, neighbours: Neighbours) -> float:
     for add-or-remove-one, or not positive.
     """
     reach = float(rational(event, "range", "a rational > 0"))
-    stated = dict(event.parameters).get("neighbours")
-    if stated == neighbours.value:
-        return reach
-    if stated != Neighbours.ADD_OR_REMOVE_ONE.value:
-        raise PrivacyError(
-            f"event {event.kind!r} is priced for {stated} neighbours, not for {neighbours}"
-        )
-    return 2 * reach
+    return 2 * reach if _is_two_steps(event, neighbours) else reach
 
 
 @dataclass(frozen=True)

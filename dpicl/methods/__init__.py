@@ -4,9 +4,10 @@ register by the entry-point group `dpicl.methods`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, create_model
@@ -37,7 +38,8 @@ class RegisteredMethod:
     data: Data
     trust: Trust
     options: type[Frozen]
-    load: Callable[[], type[Method]]
+    class_name: str
+    """In the module of the method's own name."""
     is_default: bool = False
     counts_series: bool = False
     """Whether it counts a table's horizon where none is named, `is_default_of_series`."""
@@ -57,7 +59,8 @@ class Registry(Mapping[str, Method]):
                 f"method {name[:60]!r}: is not registered; expected one of {', '.join(self)}"
             )
         if name not in self._loaded:
-            self._loaded[name] = self.entries[name].load()()
+            module = import_module(f"{__name__}.{name}")
+            self._loaded[name] = getattr(module, self.entries[name].class_name)()
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
@@ -90,7 +93,7 @@ class Registry(Mapping[str, Method]):
             method.data,
             method.trust,
             method.options,
-            lambda: type(method),
+            type(method).__name__,
             method.is_default,
             method.is_default_of_series,
             method.answers_queries,
@@ -98,79 +101,31 @@ class Registry(Mapping[str, Method]):
         self._loaded[method.name] = method
 
 
-def _ldp_tabicl() -> type[Method]:
-    from dpicl.methods.ldp_tabicl import LdpTabicl
-
-    return LdpTabicl
-
-
-def _gdp_tabicl() -> type[Method]:
-    from dpicl.methods.gdp_tabicl import GdpTabicl
-
-    return GdpTabicl
-
-
-def _mst_tabicl() -> type[Method]:
-    from dpicl.methods.mst_tabicl import MstTabicl
-
-    return MstTabicl
-
-
-def _aim_tabicl() -> type[Method]:
-    from dpicl.methods.aim_tabicl import AimTabicl
-
-    return AimTabicl
-
-
-def _tab_pate() -> type[Method]:
-    from dpicl.methods.tab_pate import TabPate
-
-    return TabPate
-
-
-def _tab_pe() -> type[Method]:
-    from dpicl.methods.tab_pe import TabPe
-
-    return TabPe
-
-
-def _few_shot_generation() -> type[Method]:
-    from dpicl.methods.few_shot_generation import FewShotGeneration
-
-    return FewShotGeneration
-
-
-def _dp_icl() -> type[Method]:
-    from dpicl.methods.dp_icl import DpIcl
-
-    return DpIcl
-
-
 METHODS = Registry()
 """Methods by the name that pipelines.yaml gives them."""
 METHODS.entries.update(
     ldp_tabicl=RegisteredMethod(
-        "LDP-TabICL", "table", "local", choices.LdpOptions, _ldp_tabicl, True
+        "LDP-TabICL", "table", "local", choices.LdpOptions, "LdpTabicl", True
     ),
-    gdp_tabicl=RegisteredMethod("GDP-TabICL", "table", "central", choices.GdpOptions, _gdp_tabicl),
+    gdp_tabicl=RegisteredMethod("GDP-TabICL", "table", "central", choices.GdpOptions, "GdpTabicl"),
     mst_tabicl=RegisteredMethod(
-        "MST-TabICL", "table", "central", choices.MstOptions, _mst_tabicl, counts_series=True
+        "MST-TabICL", "table", "central", choices.MstOptions, "MstTabicl", counts_series=True
     ),
     aim_tabicl=RegisteredMethod(
-        "AIM-TabICL", "table", "central", choices.AimOptions, _aim_tabicl, True
+        "AIM-TabICL", "table", "central", choices.AimOptions, "AimTabicl", True
     ),
-    tab_pate=RegisteredMethod("TabPATE", "table", "central", choices.PateOptions, _tab_pate),
-    tab_pe=RegisteredMethod("Tab-PE", "table", "central", choices.TabPeOptions, _tab_pe),
+    tab_pate=RegisteredMethod("TabPATE", "table", "central", choices.PateOptions, "TabPate"),
+    tab_pe=RegisteredMethod("Tab-PE", "table", "central", choices.TabPeOptions, "TabPe"),
     few_shot_generation=RegisteredMethod(
         "DP few-shot generation",
         "texts",
         "central",
         choices.FewShotOptions,
-        _few_shot_generation,
+        "FewShotGeneration",
         True,
     ),
     dp_icl=RegisteredMethod(
-        "DP-ICL", "texts", "central", choices.EnsembleOptions, _dp_icl, answers_queries=True
+        "DP-ICL", "texts", "central", choices.EnsembleOptions, "DpIcl", answers_queries=True
     ),
 )
 for _point in sorted(contributed(GROUP), key=lambda point: point.name):

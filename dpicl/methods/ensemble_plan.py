@@ -131,18 +131,19 @@ class EnsembleShape:
         gaussian = aggregation == "embedding" or (
             aggregation == "votes" and chosen.noise == "gaussian"
         )
-        subsets = chosen.subsets or sizes.subsets
         most = None if chosen.similarity is None else chosen.participations or PARTICIPATIONS
-        fixed = (
+        return EnsembleShape(
             aggregation,
             gaussian,
-            subsets,
+            chosen.subsets or sizes.subsets,
             shots_of(point),
             chosen.clip,
             contract.query_count,
             sizes.keywords,
+            chosen.similarity,
+            most,
+            is_calibrated(contract, chosen),
         )
-        return EnsembleShape(*fixed, chosen.similarity, most, is_calibrated(contract, chosen))
 
     @property
     def alone(self) -> bool:

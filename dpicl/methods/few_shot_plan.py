@@ -127,6 +127,7 @@ class GenerationShape:
         """Sizes of every text that is so chosen."""
         stated = sizes_of(contract)
         fixed = chosen.batches == "fixed"
+        is_ink = chosen.mechanism == "invisible-ink"
         candidates = {"contract": stated.candidates, "all": None}.get(
             str(chosen.candidates), chosen.candidates
         )
@@ -140,7 +141,10 @@ class GenerationShape:
             chosen.clip,
             chosen.private_tokens,
             Fraction(str(chosen.agreement or AGREEMENT[chosen.mechanism])),
-            *_temperature(chosen),
+            temperature=Fraction(str(chosen.temperature or 1)) if is_ink else None,
+            sampling=None
+            if is_ink or chosen.temperature is None
+            else VoteSampling(chosen.temperature, chosen.top_k, chosen.top_p),
         )
 
     @property
@@ -318,15 +322,6 @@ def _token(shape: GenerationShape, amount: Fraction | None) -> TokenNoise | Diff
         assert shape.voters is not None
         return DifferenceToken(amount, shape.voters, shape.temperature or Fraction(1))
     return TokenNoise(shape.kind, amount, shape.fixed)
-
-
-def _temperature(chosen: FewShotVariant) -> tuple[Fraction | None, VoteSampling | None]:
-    """Of a softmax that is priced, or of sampling that is free."""
-    if chosen.mechanism == "invisible-ink":
-        return Fraction(str(chosen.temperature or 1)), None
-    return None, None if chosen.temperature is None else VoteSampling(
-        chosen.temperature, chosen.top_k, chosen.top_p
-    )
 
 
 @dataclass(frozen=True)

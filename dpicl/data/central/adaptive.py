@@ -104,8 +104,16 @@ def measure(exact: ExactCounts, *, budget: StepBudget, stream: Stream) -> list[N
         model = graphical_model(exact.sizes, counts, earlier=model, steps=_STEPS)
         later = one_round.times(1 - CHOICE)
         choice = purse.take(one_round, CHOICE)
-        able = _able(exact.sizes, candidates, counts, sum(of_label), later.noise)
-        best = _best(exact, able, model, sum(of_label), later=later, choice=choice, stream=stream)
+        best = _best(
+            exact,
+            candidates,
+            counts,
+            model,
+            sum(of_label),
+            later=later,
+            choice=choice,
+            stream=stream,
+        )
         if best is None:
             counts += _star(exact, columns, purse.take(purse.left), stream)
             break
@@ -250,27 +258,10 @@ def _rounds(
     return columns - 1 if pairs[len(pairs) // 2] * noise <= _HOPELESS * rows else 0
 
 
-def _able(
-    sizes: Sequence[int],
-    candidates: Sequence[Scope],
-    counts: Sequence[NoisyMarginal],
-    rows: int,
-    noise: float,
-) -> list[Scope]:
-    """Candidates that are not mostly noise, and whose model fits."""
-    label = len(sizes) - 1
-    beside = together(label, [count.columns for count in counts])
-    clear = (scope for scope in candidates if cells(sizes, scope) * noise < 2 * rows)
-    return [
-        scope
-        for scope in clear
-        if largest_clique(sizes, together(label, [scope], beside)) <= _WIDEST
-    ]
-
-
 def _best(
     exact: ExactCounts,
-    able: Sequence[Scope],
+    candidates: Sequence[Scope],
+    counts: Sequence[NoisyMarginal],
     model: GraphicalModel,
     rows: int,
     *,
@@ -279,8 +270,15 @@ def _best(
     stream: Stream,
 ) -> Scope | None:
     """Equation (5): the columns to be counted together by the budget `later`, chosen by the budget
-    `choice`.
+    `choice` of candidates that are not mostly noise, and whose model fits.
     """
+    beside = together(exact.label, [count.columns for count in counts])
+    able = [
+        scope
+        for scope in candidates
+        if cells(exact.sizes, scope) * later.noise < 2 * rows
+        and largest_clique(exact.sizes, together(exact.label, [scope], beside)) <= _WIDEST
+    ]
     marginals = ModelMarginals(model)
     margin = _SPREAD * math.log(len(able) + 1) * choice.choice_scale
     scores = [0]
