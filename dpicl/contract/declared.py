@@ -123,7 +123,7 @@ class QuerySource(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    unsaid: ClassVar[tuple[str, ...]] = (
+    unsaid = (
         *Origin.unsaid,
         *("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered"),
     )
@@ -242,7 +242,7 @@ class Split(Frozen):
     rows, `query_fraction` serve as queries.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("evaluation_epsilon",)
+    unsaid = ("evaluation_epsilon",)
 
     column: Name | None = None
     """The category column of a published split; requires `train` and `test`."""
@@ -309,7 +309,7 @@ class Person(Frozen):
     Ids are hashed as they are read, and are never shown, grouped by, queried or released.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("max_rows_in_horizon",)
+    unsaid = ("max_rows_in_horizon",)
 
     id_column: Name
     """The column that identifies the person a row is about."""
@@ -375,7 +375,7 @@ def _as_count(value: object) -> object:
 class Releases(Frozen):
     """How often releases are renewed, whether or not the rows have changed."""
 
-    unsaid: ClassVar[tuple[str, ...]] = ("horizon", "first")
+    unsaid = ("horizon", "first")
 
     every: Every = "once"
     """`once`, or a calendar period in UTC: within a period the first release is reused; a new

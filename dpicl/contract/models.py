@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -73,7 +73,7 @@ class Contract(Declared):
     contracts they are always stated, and groups that are not are none.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = (*Declared.unsaid, "split", "queries", "population")
+    unsaid = (*Declared.unsaid, "split", "queries", "population")
 
     source: Source
     """Where the rows are, who published them, and under which licence."""

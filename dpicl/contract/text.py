@@ -18,7 +18,7 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -77,7 +77,7 @@ class Published(Frozen):
     are replaced while it is read.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("form",)
+    unsaid = ("form",)
 
     hub: (
         Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+$", max_length=200)]
@@ -173,7 +173,7 @@ class TextSource(Origin):
     shipped with a package.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = (
+    unsaid = (
         *Origin.unsaid,
         "queries",
         "published",
@@ -410,7 +410,7 @@ class TextContract(Declared):
     """For method few_shot_generation."""
     ensemble: Ensemble | None = None
     """For method dp_icl."""
-    unsaid: ClassVar[tuple[str, ...]] = (*Declared.unsaid, "form")
+    unsaid = (*Declared.unsaid, "form")
 
     _edition_of: EditionOf | None = PrivateAttr(None)
 

@@ -40,7 +40,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -51,7 +51,7 @@ from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, draws_for
+from dpicl.methods.base import ZERO_SHOT, CellCost, draws_for
 from dpicl.methods.ensemble_plan import (
     FEW_SHOT,
     EnsemblePlan,
@@ -232,9 +232,9 @@ class DpIcl(TextMethod):
 
     name = "dp_icl"
     title = "DP-ICL"
-    trust: ClassVar[Trust] = "central"
+    trust = "central"
     answers_queries = True
-    baselines_read: ClassVar[Reads] = "none"
+    baselines_read = "none"
     options = EnsembleOptions
     draw_version = 1
     post_version = 1

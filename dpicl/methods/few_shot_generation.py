@@ -51,7 +51,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +62,7 @@ from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, draws_for, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, draws_for, shots_of
 from dpicl.methods.few_shot_plan import (
     RANDOM_ROWS,
     GenerationShape,
@@ -294,9 +294,9 @@ class FewShotGeneration(TextMethod):
 
     name = "few_shot_generation"
     title = "DP few-shot generation"
-    trust: ClassVar[Trust] = "central"
+    trust = "central"
     answers_queries = False
-    baselines_read: ClassVar[Reads] = "none"
+    baselines_read = "none"
     options = FewShotOptions
     is_default = True
     draw_version = 1

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
     periods: int
     contribution: Contribution
     total: GaussianTotal
-    error_is: ClassVar[str] = (
+    error_is = (
         "What noise alone is expected to do to an average of a column, in the group where it does "
         "most: to a mean, as a share of the width of its bounds; to "
         "a category's count, as a share of the group's rows"

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, for_unit, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, for_unit, shots_of
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
@@ -70,8 +70,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
     name = "gdp_tabicl"
     title = "GDP-TabICL"
-    trust: ClassVar[Trust] = "central"
-    baselines_read: ClassVar[Reads] = "private"
+    trust = "central"
+    baselines_read = "private"
     options = GdpOptions
     draw_version = 3
     post_version = 2

@@ -23,7 +23,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from dpicl.ground.types import (
     Table,
 )
 from dpicl.ground.yaml_file import validate
-from dpicl.methods.base import CellCost, Trust, check_width, epsilon_of
+from dpicl.methods.base import CellCost, check_width, epsilon_of
 from dpicl.methods.collection import (
     Collected,
     Collection,
@@ -72,7 +72,7 @@ class LdpTabicl(RowMethod[Collected]):
 
     name = "ldp_tabicl"
     title = "LDP-TabICL"
-    trust: ClassVar[Trust] = "local"
+    trust = "local"
     options = LdpOptions
     draw_version = 1
     post_version = 2

@@ -41,7 +41,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
     contribution: Contribution
     total: GaussianTotal
     structure: int
-    error_is: ClassVar[str] = (
+    error_is = (
         "What noise alone is expected to do to a column: the share of rows that its counts have "
         "in another bin than they should (total variation, 1 at "
         "most), by as many rows as the sums say there are"

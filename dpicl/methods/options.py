@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, TypeVar, get_args
+from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -45,7 +45,7 @@ class FewShotVariant(Frozen):
     The contract's value applies where a size is left out.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("temperature", "top_k", "top_p")
+    unsaid = ("temperature", "top_k", "top_p")
 
     mechanism: Literal["gaussian", "exponential", "clipped-logits", "invisible-ink"] = "gaussian"
     """How the next token is selected: from sums of votes with one of the paper's two noises, or
@@ -246,7 +246,7 @@ class CentralOptions(Frozen):
 class MstOptions(CentralOptions):
     """Options of MST-TabICL."""
 
-    unsaid: ClassVar[tuple[str, ...]] = ("noise", "delta", "structure")
+    unsaid = ("noise", "delta", "structure")
 
     noise: Literal["laplace", "gaussian"] = "laplace"
     """Of counts and choices. `laplace`: epsilon is per row, with delta = 0. `gaussian`: less noise,
@@ -305,7 +305,7 @@ class EnsembleVariant(Frozen):
     The contract's value applies where a size is left out.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("similarity", "participations", "calibrate")
+    unsaid = ("similarity", "participations", "calibrate")
 
     aggregation: (
         Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"] | None

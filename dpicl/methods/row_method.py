@@ -30,7 +30,7 @@ from dpicl.data.values import Meaning, RowForm, central_form
 from dpicl.ground.errors import ModelRefusedError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import LABEL, EncodedQueries, PrivateTable, QueryTable, Table
-from dpicl.methods.base import ZERO_SHOT, Method, Reads, Trust, shots_of
+from dpicl.methods.base import ZERO_SHOT, Method, shots_of
 from dpicl.methods.baselines import local_baselines
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.grid import fitted_on, points, released_by
@@ -65,7 +65,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     one release.
     """
 
-    baselines_read: ClassVar[Reads] = "released"
+    baselines_read = "released"
     draws_shots = True
     options: ClassVar[type[LdpOptions | CentralOptions]]
 
@@ -246,7 +246,7 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
     row once.
     """
 
-    trust: ClassVar[Trust] = "central"
+    trust = "central"
     options: ClassVar[type[CentralOptions]]
 
     def systems(self, options: CentralOptions) -> tuple[str, ...]:

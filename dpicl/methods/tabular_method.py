@@ -49,7 +49,7 @@ from dpicl.ground.errors import PrivacyError, RunError
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 from dpicl.mechanisms import noisy_count
-from dpicl.methods.base import ZERO_SHOT, Data, Method, for_unit
+from dpicl.methods.base import ZERO_SHOT, Method, for_unit
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.tabular_answers import answered, averaged_cell
 
@@ -73,9 +73,9 @@ class Released(Generic[Drawn]):
 class TabularMethod(Method, Generic[Drawn], abstract=True):
     """A method on the rows of a table: no model sees them."""
 
-    data: ClassVar[Data] = "table"
-    model_reads_rows: ClassVar[bool] = False
-    answers_queries: ClassVar[bool] = False
+    data = "table"
+    model_reads_rows = False
+    answers_queries = False
     prepare_stage: ClassVar[str | None] = None
     """What the stage is called in which `prepare` marks rows; None of methods that have none."""
     draw_stage: ClassVar[str]

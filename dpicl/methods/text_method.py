@@ -16,7 +16,7 @@ from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import TextContract
 from dpicl.ground.randomness import Draws, Stream, system_stream
 from dpicl.ground.types import PrivateTable, QueryTable
-from dpicl.methods.base import Data, Method
+from dpicl.methods.base import Method
 
 Releases = Mapping[Cell, Any]
 """Releases of a method by cell."""
@@ -25,8 +25,8 @@ Releases = Mapping[Cell, Any]
 class TextMethod(Method, abstract=True):
     """A method on private texts, which a language model reads."""
 
-    data: ClassVar[Data] = "texts"
-    model_reads_rows: ClassVar[bool] = True
+    data = "texts"
+    model_reads_rows = True
     votes_on_tokens: ClassVar[bool]
     """Whether rows vote on tokens of the model's own process, several units together; else whole
     prompts are answered, one unit at a time.

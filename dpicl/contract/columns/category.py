@@ -66,12 +66,12 @@ NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 class CategoryColumn(AnyColumn):
     """Categories from a public list; `texts` gives their wording in prompts."""
 
-    unsaid: ClassVar[tuple[str, ...]] = (*AnyColumn.unsaid, "nullable")
+    unsaid = (*AnyColumn.unsaid, "nullable")
     takes: ClassVar[str] = "categories"
     rule: ClassVar[str] = "known_categories"
     rule_text: ClassVar[str] = "holds only categories of the contract"
     stated_in: ClassVar[str] = "categories"
-    gap: ClassVar[str | None] = MISSING
+    gap = MISSING
     target: ClassVar[Literal["classes"]] = "classes"
 
     type: Literal["category"]

@@ -41,7 +41,7 @@ _ROWS_PER_BLOCK = 1 << 14
 class NumberColumn(AnyColumn):
     """What all numeric columns have in common."""
 
-    unsaid: ClassVar[tuple[str, ...]] = (*AnyColumn.unsaid, "bins", "nullable")
+    unsaid = (*AnyColumn.unsaid, "bins", "nullable")
     takes: ClassVar[str] = "numbers"
     """Which types of Arrow, as `check_taken` names them."""
     rule: ClassVar[str] = "in_bounds"
