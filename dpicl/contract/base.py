@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
@@ -50,6 +51,8 @@ Name = Annotated[
 """Of a column, attribute or word. One with braces, brackets, `:` or `!` in it has no place in a
 stated template.
 """
+Share = Annotated[float, Field(gt=0, lt=1)]
+Positive = Annotated[int, Field(ge=1)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 

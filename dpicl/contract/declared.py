@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from dpicl.contract.base import Category, CategoryName, Frozen, Name, Rate, Text
+from dpicl.contract.base import Category, CategoryName, Frozen, Name, Positive, Rate, Share, Text
 from dpicl.contract.periods import MOST_PERIODS, Calendar, Every
 from dpicl.ground.errors import ParameterError
 
@@ -58,6 +58,7 @@ TablePath = Annotated[
 """Below the data folder, or the address of an object; keys and endpoint of the store come from the
 environment only.
 """
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Evaluation = Literal["public", "charged", "none"]
 """What answers are measured on: public rows, exactly; held-out private rows, by noisy counts that
@@ -250,7 +251,7 @@ class Split(Frozen):
     """Its value in training rows, which demonstrations are made from."""
     test: CategoryName | None = None
     """Its value in held-out rows."""
-    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    test_fraction: Share | None = None
     """The fraction of rows held out at random, if there is no published split; the same rows in
     every run.
     """
@@ -313,11 +314,11 @@ class Person(Frozen):
 
     id_column: Name
     """The column that identifies the person a row is about."""
-    max_rows: Annotated[int, Field(ge=1)]
+    max_rows: Positive
     """Maximum number of rows per person that enter a release, sampled at random; a release costs
     that many times its cost per row.
     """
-    max_rows_in_horizon: Annotated[int, Field(ge=1)] | None = None
+    max_rows_in_horizon: Positive | None = None
     """Of a series (`releases.horizon`): the same in all periods together, while `max_rows` is of
     one period; noise grows with both.
     """
@@ -440,7 +441,7 @@ class Declared(Frozen):
     """Version of the contract format. In version 2, caps and `population` are no part of what names
     a release.
     """
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    name: Slug
     """The file name without `.yaml`; also the name of the account, if the rows have none yet."""
     description: Text = "Private records."
     """One sentence for reports: what is predicted for which rows."""
@@ -450,7 +451,7 @@ class Declared(Frozen):
     """What releases protect, and what they may cost."""
     draft: bool = False
     """True while parts of it were taken from rows; a draft releases nothing."""
-    account: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")] | None = None
+    account: Slug | None = None
     """The account to charge, for contracts that reach the same rows at different addresses; if left
     out, the address determines it.
     """

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from dpicl.contract.base import Frozen, Name, Problems
+from dpicl.contract.base import Frozen, Name, Positive, Problems
 from dpicl.contract.columns import Column
 from dpicl.contract.columns.category import CategoryColumn
 from dpicl.contract.columns.number import NumberColumn
@@ -56,7 +56,7 @@ class Check(Frozen):
     """
     column: Name | None = None
     """The column to check; `unique` without one is about whole rows."""
-    at_least: Annotated[int, Field(ge=1)] | None = None
+    at_least: Positive | None = None
     """Minimum number of rows for `row_count` (2 if left out), or per label for `both_labels` (1 if
     left out).
     """
@@ -77,7 +77,7 @@ class Contract(Declared):
 
     source: Source
     """Where the rows are, who published them, and under which licence."""
-    population: Annotated[int, Field(ge=1)] | None = None
+    population: Positive | None = None
     """About how many rows there are, as publicly stated, and never as counted: for plans and
     warnings; and from 524,289 on a folder or query is read in batches.
     """

@@ -91,6 +91,8 @@ _LARGEST_COUNT = 2**40
 adds up to less than 2^21 in any horizon, so that sums and their noise fit into 64 bits.
 """
 _PRECISE = 64
+Windows = Sequence[tuple[int, int]]
+"""The first and the last period of each, counted from 1."""
 
 
 @lru_cache(maxsize=16)
@@ -289,9 +291,7 @@ class ContinualCounts:
             matrix(self.periods, self.bits)[:last, :last].T, np.arange(1, last + 1) >= first
         )
 
-    def windows(
-        self, releases: Iterable[np.ndarray], windows: Sequence[tuple[int, int]]
-    ) -> np.ndarray:
+    def windows(self, releases: Iterable[np.ndarray], windows: Windows) -> np.ndarray:
         """Equation (3) from y_1, y_2, ..., y_last: noisy counts of the rows of some periods,
         (first, last) of each window, at no further cost.
 
@@ -305,14 +305,14 @@ class ContinualCounts:
                 total += weight * released
         return np.array(totals)
 
-    def covariance(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
+    def covariance(self, windows: Windows) -> np.ndarray:
         """Of the noise of equation (3) in any one cell, between windows (first, last): shape
         (windows, windows), float64.
         """
         weights = self._weights(windows)
         return float(self.variance or 0) * (weights @ weights.T)
 
-    def _weights(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
+    def _weights(self, windows: Windows) -> np.ndarray:
         """Of each window, up to the last period of any: shape (windows, periods)."""
         longest = max(last for _, last in windows)
         return np.array(

@@ -34,6 +34,10 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.installed import extra_missing
 from dpicl.ground.randomness import Draws
 
+CellTexts = dict[Cell, list[str]]
+"""Of each cell: prompts, or demonstrations."""
+ShownRows = list[dict[str, Any]]
+"""What a report shows of a release, row by row."""
 Data = Literal["table", "texts"]
 Trust = Literal["central", "local"]
 Reads = Literal["none", "released", "private"]

@@ -28,7 +28,7 @@ from dpicl.data.central.exact_counts import ExactCounts
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import PrivateTable
-from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
+from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, Windows
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
 from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
 
@@ -112,7 +112,7 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
     def counted(self, rows: PrivateTable, contract: Contract, places: np.ndarray) -> Exact:
         """Exact counts of the rows at these positions."""
 
-    def deviations(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
+    def deviations(self, windows: Windows) -> np.ndarray:
         """Of the noise in every cell of `counters`, by window."""
         return np.sqrt(np.diagonal(self.counters.covariance(windows)))
 
@@ -145,21 +145,15 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
         """
 
     @abstractmethod
-    def window_rows(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> WindowRows:
+    def window_rows(self, released: Sequence[Arrays], windows: Windows) -> WindowRows:
         """How many rows windows (first, last) of published periods have."""
 
     @abstractmethod
-    def errors(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> list[np.ndarray]:
+    def errors(self, released: Sequence[Arrays], windows: Windows) -> list[np.ndarray]:
         """Of each window, what noise is expected to do to every feature: `error_is`."""
 
     @abstractmethod
-    def compared(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> Iterator[Compared]:
+    def compared(self, released: Sequence[Arrays], windows: Windows) -> Iterator[Compared]:
         """Columns of these windows; those that are counted in several parts one part after
         another.
         """

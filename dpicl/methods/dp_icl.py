@@ -40,7 +40,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -51,7 +51,7 @@ from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import ZERO_SHOT, CellCost, draws_for
+from dpicl.methods.base import ZERO_SHOT, CellCost, CellTexts, ShownRows, draws_for
 from dpicl.methods.ensemble_plan import (
     FEW_SHOT,
     EnsemblePlan,
@@ -296,7 +296,7 @@ class DpIcl(TextMethod):
 
     def examples(
         self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """The first answers, with their queries."""
         texts = queries.data.column("text").to_pylist()[:EXAMPLES]
         return {
@@ -315,7 +315,7 @@ class DpIcl(TextMethod):
         queries: QueryTable,
         contract: TextContract,
         unit: Unit,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """Step 4 for released keywords, and what the paper compares with: real rows, and no
         demonstrations.
         """
@@ -349,7 +349,7 @@ class DpIcl(TextMethod):
             for cell, given in final.items()
         }
 
-    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> ShownRows:
         """One row per answer."""
         return [
             {"cell": cell.key, "query": number, "answer": answer_text(contract, answered)}

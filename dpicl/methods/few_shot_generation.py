@@ -51,7 +51,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import ZERO_SHOT, CellCost, draws_for, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, CellTexts, ShownRows, draws_for, shots_of
 from dpicl.methods.few_shot_plan import (
     RANDOM_ROWS,
     GenerationShape,
@@ -349,13 +348,13 @@ class FewShotGeneration(TextMethod):
         """See `encode`."""
         return tuple(Demonstration(shot["label"], shot["text"]) for shot in content)
 
-    def written(self, released: Releases) -> dict[Cell, list[str]]:
+    def written(self, released: Releases) -> CellTexts:
         """See `TextMethod`."""
         return {cell: [shot.text for shot in texts] for cell, texts in released.items()}
 
     def examples(
         self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """All of them, as they stand in a prompt."""
         return {
             cell: answers.shown(texts, contract) for cell, texts in {**released, **public}.items()
@@ -369,7 +368,7 @@ class FewShotGeneration(TextMethod):
         queries: QueryTable,
         contract: TextContract,
         unit: Unit,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """Step 6, and without demonstrations."""
         shown = {ZERO_SHOT: (), **released, **public, **random_rows(train, contract, unit)}
         return {
@@ -377,7 +376,7 @@ class FewShotGeneration(TextMethod):
             for cell, demonstrations in shown.items()
         }
 
-    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> ShownRows:
         """One row per text."""
         noisy = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
         return [

@@ -50,7 +50,7 @@ from dpicl.data.central.aggregate import assign, partition
 from dpicl.data.central.group_vectors import BITS, OF_LABEL, GroupCells, GroupVectors, Part
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import PrivateTable, ReleasedGroups
-from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
+from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, Windows
 from dpicl.mechanisms.noisy_mean import Origin
 from dpicl.mechanisms.noisy_steps import GaussianTotal
 from dpicl.methods.counted_horizon import (
@@ -144,9 +144,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         """Equation (4)."""
         return self.vectors.averages(self._sums(released[:last], [(first, last)])[0])
 
-    def window_rows(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> WindowRows:
+    def window_rows(self, released: Sequence[Arrays], windows: Windows) -> WindowRows:
         """See `CountedHorizon`: of all groups together."""
         deviations = self.deviations(windows)
         variance = sum(cell.rows[2] for cell in self.vectors.cells)
@@ -156,9 +154,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
             deviations,
         )
 
-    def errors(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> list[np.ndarray]:
+    def errors(self, released: Sequence[Arrays], windows: Windows) -> list[np.ndarray]:
         """See `CountedHorizon`."""
         rows = self.vectors.rows(self._sums(released, windows))
         noise = zip(rows.tolist(), self.deviations(windows).tolist(), strict=True)
@@ -174,9 +170,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
             [rows / groups] * groups, float(self.deviations([(1, self.periods)])[0])
         )
 
-    def compared(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> Iterator[Compared]:
+    def compared(self, released: Sequence[Arrays], windows: Windows) -> Iterator[Compared]:
         """Columns within groups, then the label and the shares of groups. A mean within its bounds
         is the share of its upper end, of two.
         """
@@ -194,7 +188,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
             noise = np.diag([cell.rows[2] for cell in self.vectors.cells])
             yield Compared(len(features) + 1, self.vectors.rows(sums), noise)
 
-    def _sums(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> np.ndarray:
+    def _sums(self, released: Sequence[Arrays], windows: Windows) -> np.ndarray:
         """Noisy sums of windows: shape (windows, cells)."""
         longest = max(last for _, last in windows)
         return self.counters.windows((arrays[SUMS] for arrays in released[:longest]), windows)

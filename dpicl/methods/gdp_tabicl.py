@@ -47,10 +47,10 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods.base import ZERO_SHOT, CellCost, for_unit, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, CellTexts, ShownRows, for_unit, shots_of
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.options import GdpOptions
-from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
+from dpicl.methods.tabular_method import Alternatives, Arrays, Released, TabularMethod
 from dpicl.models.requests import prompt
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             "of queries. Every number of shots and every seed is a release of its own."
         )
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+    def alternatives(self, contract: Contract) -> Alternatives:
         """See `TabularMethod`: some numbers of groups, where epsilon is what is charged; none of a
         series, which is no release of one table.
         """
@@ -269,7 +269,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
     def examples(
         self, released: Released[ReleasedGroups], contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """The same for all queries, labels in turn and the first group first: by released labels
         and public keys.
         """
@@ -291,7 +291,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         contract: Contract,
         unit: Unit,
         draws: Draws,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """Step 4: one prompt per query and cell, and the zero-shot ones."""
         texts = central_queries(queries, contract)
         examples = {ZERO_SHOT: list[str](), **self.examples(released, contract, unit, draws)}
@@ -327,7 +327,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
     def shown(
         self, released: Released[ReleasedGroups], contract: Contract, unit: Unit
-    ) -> list[dict[str, Any]]:
+    ) -> ShownRows:
         """One row per group, dates as people write them."""
         return [
             {

@@ -61,7 +61,7 @@ from dpicl.methods.collection import (
 )
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.methods.row_method import SHOWN, Pool, RowMethod
-from dpicl.methods.tabular_method import Arrays, Released
+from dpicl.methods.tabular_method import Alternatives, Arrays, Released
 
 _FEW_CELLS = 1 << 14
 """Of so many a model of all cells is fitted in a moment."""
@@ -193,7 +193,7 @@ class LdpTabicl(RowMethod[Collected]):
             f"client; everything after is post-processing."
         )
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+    def alternatives(self, contract: Contract) -> Alternatives:
         """See `TabularMethod`: every design with the best model that is fitted in a moment, the
         usual one with a tree, and the paper's.
         """

@@ -54,7 +54,7 @@ from dpicl.data.central.spanning_tree import CHOICE, FIRST, SECOND, Pair, joinin
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import PrivateCodes, PrivateTable
-from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
+from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, Windows
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
 from dpicl.methods.counted_horizon import (
     Arrays,
@@ -259,9 +259,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             )
         return marginals
 
-    def window_rows(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> WindowRows:
+    def window_rows(self, released: Sequence[Arrays], windows: Windows) -> WindowRows:
         """See `CountedHorizon`: from every column's sum, as their noise is independent."""
         counters = self.counters
         cells = np.array([size * self.sizes[-1] for size in self.sizes[:-1]])
@@ -279,9 +277,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             totals @ weights / weights.sum(), of_counts / np.sqrt(weights.sum()), of_counts
         )
 
-    def errors(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> list[np.ndarray]:
+    def errors(self, released: Sequence[Arrays], windows: Windows) -> list[np.ndarray]:
         """See `CountedHorizon`."""
         seen = self.window_rows(released, windows)
         noise = zip(seen.rows, seen.of_counts, strict=True)
@@ -290,9 +286,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             for rows, deviation in noise
         ]
 
-    def compared(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> Iterator[Compared]:
+    def compared(self, released: Sequence[Arrays], windows: Windows) -> Iterator[Compared]:
         """See `CountedHorizon`: columns with the label."""
         sums = [arrays[COLUMNS] for arrays in released]
         scopes = self._column_scopes

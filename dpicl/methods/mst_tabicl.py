@@ -59,7 +59,7 @@ from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_wh
 from dpicl.methods.mst_series import VERSION, Series
 from dpicl.methods.options import MstOptions
 from dpicl.methods.row_method import CentralRows
-from dpicl.methods.tabular_method import Arrays
+from dpicl.methods.tabular_method import Alternatives, Arrays
 
 Counts = list[NoisyMarginal]
 """One release: noisy counts over columns and pairs of these, with the label."""
@@ -124,7 +124,7 @@ class MstTabicl(CentralRows[Counts]):
             structure=point.options.structure,
         )
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+    def alternatives(self, contract: Contract) -> Alternatives:
         """Both kinds of noise, where the contract's budget has a delta to spend; none of a series,
         which is no release of one table.
         """

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from dpicl.contract.base import Frozen
+from dpicl.contract.base import Frozen, Positive, Share
 from dpicl.ground.types import Design, Estimator
 
 Sampling = Literal["nested", "shared", "prototype", "diverse", "near"]
@@ -77,7 +77,7 @@ class FewShotVariant(Frozen):
     """`fixed` only: maximum number of tokens per text that private rows select. A sparse-vector
     test decides for each token whether the model's own, public choice will do.
     """
-    agreement: Annotated[float, Field(gt=0, lt=1)] | None = None
+    agreement: Share | None = None
     """With `private_tokens`: the share of votes at which the public choice is taken; 0.5 if left
     out, 0.95 for `clipped-logits`.
     """
@@ -253,11 +253,11 @@ class MstOptions(CentralOptions):
     at a `delta`; epsilon and delta are for what the contract protects, a row or a person, under its
     neighbours.
     """
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    delta: Share | None = None
     """`gaussian` only: delta of a whole release, far below 1 / (number of rows or persons); that of
     the contract's budget if left out.
     """
-    structure: Annotated[int, Field(ge=1)] | None = None
+    structure: Positive | None = None
     """Of a series (`releases.horizon`) only: the period, counted from 1, in which pairs of columns
     are chosen from all rows until then, once for the horizon; after a twelfth of it if left out.
     """
@@ -324,7 +324,7 @@ class EnsembleVariant(Frozen):
     """`soft-votes` only: log-probabilities are clipped to this distance below the largest, in
     nats.
     """
-    similarity: Annotated[float, Field(gt=0, lt=1)] | None = None
+    similarity: Share | None = None
     """Texts are retrieved, not sampled: those take part in a query whose cosine similarity to it is
     at least this, by the embedder, which is public. To be chosen without looking at the private
     texts.

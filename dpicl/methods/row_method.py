@@ -30,7 +30,7 @@ from dpicl.data.values import Meaning, RowForm, central_form
 from dpicl.ground.errors import ModelRefusedError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import LABEL, EncodedQueries, PrivateTable, QueryTable, Table
-from dpicl.methods.base import ZERO_SHOT, Method, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellTexts, Method, ShownRows, shots_of
 from dpicl.methods.baselines import local_baselines
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.grid import fitted_on, points, released_by
@@ -117,7 +117,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
 
     def examples(
         self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """The demonstrations of every in-context cell for one query: what `prompts` puts before its
         first one, without any.
         """
@@ -151,7 +151,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         contract: Contract,
         unit: Unit,
         draws: Draws,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """See `prompts_in_turn`."""
         return dict(self.prompts_in_turn(released, queries, contract, unit, draws))
 
@@ -206,9 +206,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
             ).items()
         }
 
-    def shown(
-        self, released: Released[Drawn], contract: Contract, unit: Unit
-    ) -> list[dict[str, Any]]:
+    def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> ShownRows:
         """Share of every level among the rows of each release; nothing of a label that is none."""
         return [
             {
@@ -364,7 +362,7 @@ def in_words(
     contract: Contract,
     unit: Unit,
     draws: Draws,
-) -> tuple[dict[Cell, list[str]], dict[Cell, list[str]]]:
+) -> tuple[CellTexts, CellTexts]:
     """For people, who read words: a few rows of each context, and what every query asks, by cell;
     no model is shown either.
     """

@@ -57,6 +57,7 @@ from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods.base import CellCost, for_neighbours, for_unit
 from dpicl.methods.options import PateOptions
 from dpicl.methods.row_method import CentralRows
+from dpicl.methods.tabular_method import Alternatives
 
 COLUMNS_SHARE = Fraction(1, 8)
 """Of epsilon, for counts of columns."""
@@ -128,7 +129,7 @@ class TabPate(CentralRows[Labelled]):
         units = (contract.population or USUAL_ROWS) // (person.max_rows if person else 1)
         return Sizes.of(point.options, point.epsilon, units)
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+    def alternatives(self, contract: Contract) -> Alternatives:
         """None: on no table that was measured is it the most accurate, and `dpicl plan` takes
         longer for each.
         """
