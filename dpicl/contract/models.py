@@ -304,14 +304,15 @@ OF_ALL_ROWS = ("row_count", "both_labels", "unique")
 """Rules that no row by itself keeps or breaks."""
 
 
-def check_no_series(contract: Declared) -> Problems:
-    """What is no table with a time of arrival has no horizon."""
-    if contract.releases.horizon is not None:
-        yield (
-            "releases.horizon",
-            "is of rows that say when they arrived, or come in deliveries",
-            "no such key",
-        )
+def _check_without_horizon(contract: Contract | TextContract) -> Problems:
+    """What goes with a horizon alone."""
+    for key in ("arrived", "sign", "deliveries"):
+        if getattr(contract.source, key, None) is not None:
+            yield (
+                f"source.{key}",
+                "has no meaning without a horizon",
+                "no such key, or `releases.horizon`",
+            )
     if contract.privacy.person and contract.privacy.person.max_rows_in_horizon is not None:
         yield (
             "privacy.person.max_rows_in_horizon",
@@ -329,13 +330,7 @@ def check_text_series(contract: TextContract) -> Problems:
     if source.deliveries is None and "undelivered" in source.model_fields_set:
         yield "source.undelivered", "has no meaning without `deliveries`", "no such key"
     if contract.releases.horizon is None:
-        if source.deliveries is not None:
-            yield (
-                "source.deliveries",
-                "has no meaning without a horizon",
-                "no such key, or `releases.horizon`",
-            )
-        yield from check_no_series(contract)
+        yield from _check_without_horizon(contract)
         return
     if source.deliveries is None:
         expected = "a folder with a file for each period: it says when a text arrived"
@@ -362,14 +357,7 @@ def check_series(contract: Contract) -> Problems:
     if contract.source.deliveries is None and "undelivered" in contract.source.model_fields_set:
         yield "source.undelivered", "has no meaning without `deliveries`", "no such key"
     if contract.releases.horizon is None:
-        for key in ("arrived", "sign", "deliveries"):
-            if getattr(contract.source, key) is not None:
-                yield (
-                    f"source.{key}",
-                    "has no meaning without a horizon",
-                    "no such key, or `releases.horizon`",
-                )
-        yield from check_no_series(contract)
+        yield from _check_without_horizon(contract)
         return
     yield from _check_arrival(contract)
     yield from _check_columns(contract)

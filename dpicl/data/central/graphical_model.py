@@ -189,9 +189,10 @@ def added(marginals: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
     means: dict[Scope, NoisyMarginal] = {}
     for marginal in marginals:
         other = means.setdefault(marginal.columns, marginal)
-        if other is not marginal and (not marginal.scale or not other.scale):
-            means[marginal.columns] = other if not other.scale else marginal
-        elif other is not marginal:
+        if other is marginal or not other.scale:
+            continue
+        means[marginal.columns] = marginal
+        if marginal.scale:
             weight = marginal.scale**2 / (marginal.scale**2 + other.scale**2)
             counts = weight * other.counts + (1 - weight) * marginal.counts
             means[marginal.columns] = replace(

@@ -166,20 +166,13 @@ def _restricted(
     """
     kinds, kind_of = np.unique(numbers, axis=0, return_inverse=True)
     for kind, renamed in enumerate(kinds.tolist()):
-        axes = [axis for axis, number in enumerate(renamed) if number >= 0]
-        if axes and not (
-            agreement
-            and any(
-                counts.shape[1 + axis] > 1 for axis in range(attenuation.ndim) if axis not in axes
-            )
-        ):
-            others = tuple(axis for axis in range(attenuation.ndim) if axis not in axes)
-            constants = tuple(
-                slice(None) if axis in axes else 0 for axis in range(attenuation.ndim)
-            )
-            order = np.argsort([renamed[axis] for axis in axes])
+        named = [number for number in renamed if number >= 0]
+        others = tuple(axis for axis, number in enumerate(renamed) if number < 0)
+        if named and not (agreement and any(counts.shape[1 + axis] > 1 for axis in others)):
+            constants = tuple(slice(None) if number >= 0 else 0 for number in renamed)
+            order = np.argsort(named)
             summed = counts[kind_of.ravel() == kind].sum(axis=0).sum(axis=others)
-            columns = tuple(sorted(renamed[axis] for axis in axes))
+            columns = tuple(sorted(named))
             yield ColumnReports(
                 columns, summed.transpose(order), attenuation[constants].transpose(order), agreement
             )
