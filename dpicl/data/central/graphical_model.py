@@ -88,9 +88,9 @@ class GraphicalModel:
     def counted(self) -> dict[Scope, np.ndarray]:
         """Shares over the columns of every count, and of every clique with the label."""
         label = self.tree.label
-        tables = zip(self.tree.scopes, self.tree.views(self.shares), strict=True)
         return {
-            scope: np.moveaxis(table, 0, -1) if label in scope else table for scope, table in tables
+            scope: np.moveaxis(table, 0, -1) if label in scope else table
+            for scope, table in self.tree.views(self.shares).items()
         }
 
     def rows(self, count: int, chance: np.random.Generator) -> np.ndarray:
@@ -139,9 +139,9 @@ def graphical_models(
 
 def _continued(tree: JunctionTree, earlier: GraphicalModel) -> np.ndarray:
     """An earlier model's potentials; 0 of what was not counted then."""
-    known = dict(zip(earlier.tree.scopes, earlier.tree.views(earlier.theta), strict=True))
+    known = earlier.tree.views(earlier.theta)
     theta = np.zeros(tree.starts[-1])
-    for scope, view in zip(tree.scopes, tree.views(theta), strict=True):
+    for scope, view in tree.views(theta).items():
         view += known.get(scope, 0.0)
     return theta
 
@@ -308,10 +308,9 @@ def _start(counts: _Counts) -> np.ndarray:
     least = np.divide(
         _LEAST_START, np.sqrt(counts.weights), out=np.zeros_like(theta), where=counts.weights > 0
     )
-    tables = zip(
-        tree.scopes, tree.views(np.maximum(counts.shares, least)), tree.views(theta), strict=True
-    )
-    counted = {scope: (table, view) for scope, table, view in tables if table.any()}
+    views = tree.views(theta)
+    tables = tree.views(np.maximum(counts.shares, least))
+    counted = {scope: (table, views[scope]) for scope, table in tables.items() if table.any()}
     for clique in tree.cliques:
         whole = (*clique.columns, tree.label)
         parts = (
@@ -341,7 +340,7 @@ class ModelMarginals:
 
     def __init__(self, model: GraphicalModel) -> None:
         self.tree = tree = model.tree
-        tables = dict(zip(tree.scopes, tree.views(model.shares), strict=True))
+        tables = tree.views(model.shares)
         self._shares: list[Factor] = [
             (tables[*clique.columns, tree.label], (tree.label, *clique.columns))
             for clique in tree.cliques

@@ -87,12 +87,12 @@ class JunctionTree:
         """Where each table begins in the vector, and where the last one ends."""
         return [0, *np.cumsum([math.prod(shape) for shape in self.shapes]).tolist()]
 
-    def views(self, vector: np.ndarray) -> list[np.ndarray]:
+    def views(self, vector: np.ndarray) -> dict[Scope, np.ndarray]:
         """The tables of such a vector."""
-        return [
-            vector[start : start + math.prod(shape)].reshape(shape)
-            for start, shape in zip(self.starts, self.shapes, strict=False)
-        ]
+        return {
+            scope: vector[start : start + math.prod(shape)].reshape(shape)
+            for scope, start, shape in zip(self.scopes, self.starts, self.shapes, strict=False)
+        }
 
     @cached_property
     def homes(self) -> list[int]:
@@ -203,7 +203,7 @@ class JunctionTree:
         """Rows drawn from the distribution that has these shares, clique after clique from the
         label on: shape (count, columns), int64. A column of no scope is drawn uniformly.
         """
-        tables = dict(zip(self.scopes, self.views(shares), strict=True))
+        tables = self.views(shares)
         of_root, *of_cliques = luck.uniform
         rows = np.zeros((len(of_root), len(self.sizes)), dtype=np.int64)
         root = tables[*self.cliques[0].columns, self.label]
@@ -235,7 +235,7 @@ class JunctionTree:
         """How likely each label is, given the other columns of rows, shape (rows, columns): shape
         (rows, labels).
         """
-        tables = dict(zip(self.scopes, self.views(shares), strict=True))
+        tables = self.views(shares)
         logs = np.zeros((len(rows), self.sizes[-1]))
         for clique in self.cliques:
             table = np.maximum(tables[*clique.columns, self.label], np.finfo(float).tiny)
