@@ -33,7 +33,6 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import (
     EncodedQueries,
     QueryTable,
-    ReleasedGroup,
     ReleasedGroups,
     ReleasedRows,
 )
@@ -175,11 +174,10 @@ def longest_demonstration(contract: Contract) -> str:
 
 def _texts(columns: list[list[float | str]], labels: list[int], contract: Contract) -> list[str]:
     rows = zip(*columns, strict=True) if columns else ((),) * len(labels)
-    groups = (
-        ReleasedGroup((), dict(zip(contract.features, row, strict=True)), label)
+    return [
+        _central_text(dict(zip(contract.features, row, strict=True)), contract, label)
         for row, label in zip(rows, labels, strict=True)
-    )
-    return central_demonstrations(ReleasedGroups(tuple(groups)), contract)
+    ]
 
 
 def _values(

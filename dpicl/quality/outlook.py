@@ -39,23 +39,14 @@ from dpicl.quality.worth import Marginal, Quality, ReleasePoint, Score
 _GOOD, _LEAST_HALF, _LEAST_DEVIATIONS = 0.03, 0.01, 2.0
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean, and the half width of a 90 % interval around it; equation (2)."""
-
-    mean: float
-    half: float
-
-    @staticmethod
-    def of(values: Sequence[float]) -> Interval:
-        """Of one value for each population, at least two."""
-        factor = max(
-            _LEAST_DEVIATIONS,
-            float(stdtrit(len(values) - 1, 0.95)) * math.sqrt(1 + 1 / len(values)),
-        )
-        return Interval(
-            float(np.mean(values)), max(_LEAST_HALF, factor * float(np.std(values, ddof=1)))
-        )
+def _half_width(values: Sequence[float]) -> float:
+    """Half the width of a 90 % interval around the mean of one value for each population, at least
+    two; equation (2).
+    """
+    factor = max(
+        _LEAST_DEVIATIONS, float(stdtrit(len(values) - 1, 0.95)) * math.sqrt(1 + 1 / len(values))
+    )
+    return max(_LEAST_HALF, factor * float(np.std(values, ddof=1)))
 
 
 @dataclass(frozen=True)
@@ -301,9 +292,9 @@ def _outlooks(
             ]
             scores: tuple[Score, ...] = ()
             if signal is not None and losses:
-                loss = Interval.of(losses)
-                auc = signal - loss.mean
-                scores = (Score("AUC", auc, auc - loss.half, min(1.0, auc + loss.half)),)
+                auc = signal - float(np.mean(losses))
+                half = _half_width(losses)
+                scores = (Score("AUC", auc, auc - half, min(1.0, auc + half)),)
             marginals = [
                 Marginal(names, float(np.mean([outcome.errors[names] for outcome in outcomes])))
                 for names in outcomes[0].errors
