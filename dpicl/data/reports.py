@@ -469,10 +469,11 @@ class Checker:
         number = np.where(known, number, 0)
         unary = np.array([isinstance(question.law, Unary) for question in questions])[number]
         sizes = np.array([question.cells for question in questions])[number]
-        lengths = np.where(unary, np.asarray(pc.fill_null(pc.list_value_length(bits), 0)), 1)
+        bit_counts = np.asarray(pc.fill_null(pc.list_value_length(bits), 0))
+        lengths = np.where(unary, bit_counts, 1)
         named = pc.fill_null(bits.flatten(), -1).to_numpy(zero_copy_only=False)
         # what else is listed belongs to no valid answer
-        of_bits = np.repeat(unary, np.asarray(pc.fill_null(pc.list_value_length(bits), 0)))
+        of_bits = np.repeat(unary, bit_counts)
         cells = np.empty(lengths.sum(), dtype=np.int64)
         is_bit = np.repeat(unary, lengths)
         cells[is_bit], cells[~is_bit] = named[of_bits], answer[~unary]

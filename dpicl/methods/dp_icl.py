@@ -320,10 +320,7 @@ class DpIcl(TextMethod):
         demonstrations.
         """
         shown = {ZERO_SHOT: (), **real_rows(train, contract, unit)}
-        prompts = {
-            cell: answers.prompts_for(demonstrations, queries, contract)
-            for cell, demonstrations in shown.items()
-        }
+        prompts = answers.prompts_for(shown, queries, contract)
         texts = queries.data.column("text").to_pylist()
         for cell, given in released.items():
             if all(isinstance(member, list) for member in given):

@@ -371,10 +371,7 @@ class FewShotGeneration(TextMethod):
     ) -> CellTexts:
         """Step 6, and without demonstrations."""
         shown = {ZERO_SHOT: (), **released, **public, **random_rows(train, contract, unit)}
-        return {
-            cell: answers.prompts_for(demonstrations, queries, contract)
-            for cell, demonstrations in shown.items()
-        }
+        return answers.prompts_for(shown, queries, contract)
 
     def shown(self, released: Releases, contract: TextContract) -> ShownRows:
         """One row per text."""

@@ -306,18 +306,17 @@ def check_rows(method: Method, contract: Declared, model: str) -> None:
         ModelRefusedError: the method releases no rows, or what is asked for needs words, or queries
             that are answered one by one.
     """
-    why, expected = None, "a language model"
     if not isinstance(method, RowMethod):
-        why = f"{method.title} releases none"
-        expected = "a method that releases rows, or a language model"
+        why = f"{method.title} releases none; expected a method that releases rows"
     elif contract.evaluation == "charged":
-        why = "`split.evaluation_epsilon` asks it private rows one by one"
-        expected = "public rows to ask, `queries`, or a language model"
-    if why:
-        raise ModelRefusedError(
-            f"{contract.name}: model {model!r} is of kind tabular, which reads released rows, and "
-            f"{why}; expected {expected}"
-        )
+        why = "`split.evaluation_epsilon` asks it private rows one by one; expected public rows to "
+        why += "ask, `queries`"
+    else:
+        return
+    raise ModelRefusedError(
+        f"{contract.name}: model {model!r} is of kind tabular, which reads released rows, and "
+        f"{why}, or a language model"
+    )
 
 
 def row_method(method: Method) -> RowMethod[Any]:

@@ -27,7 +27,7 @@ from dpicl.data.prompts import (
 )
 from dpicl.ground.errors import ModelError
 from dpicl.ground.types import Demonstration, QueryTable
-from dpicl.methods.base import MAJORITY
+from dpicl.methods.base import MAJORITY, CellTexts
 from dpicl.methods.evaluation import (
     Metrics,
     majority,
@@ -50,19 +50,22 @@ def shown(demonstrations: Sequence[Demonstration], contract: TextContract) -> li
 
 
 def prompts_for(
-    demonstrations: Sequence[Demonstration], queries: QueryTable, contract: TextContract
-) -> list[str]:
-    """One prompt per query, all with the same demonstrations; those without content come last,
-    where the contract calibrates.
+    cells: Mapping[Cell, Sequence[Demonstration]], queries: QueryTable, contract: TextContract
+) -> CellTexts:
+    """One prompt per query, all of a cell with the same demonstrations; those without content come
+    last, where the contract calibrates.
     """
     texts = [
         *queries.data.column("text").to_pylist(),
         *(CONTENT_FREE if contract.calibrate else ()),
     ]
-    return [
-        asking_prompt(contract, shown(demonstrations, contract), asking_query(contract, text))
-        for text in texts
-    ]
+    return {
+        cell: [
+            asking_prompt(contract, shown(demonstrations, contract), asking_query(contract, text))
+            for text in texts
+        ]
+        for cell, demonstrations in cells.items()
+    }
 
 
 def ask_cell(

@@ -63,10 +63,10 @@ def is_bytes(kind: pa.DataType) -> bool:
     return any(test(kind) for test in _BYTES)
 
 
-def is_plain(kind: pa.DataType) -> bool:
-    """What a category's column takes, bytes apart."""
+def is_plain(kind: pa.DataType, wanted: str = "categories") -> bool:
+    """What columns take that take `categories`, `numbers` or `dates`, bytes apart."""
     return bool(
-        pa.types.is_null(kind) or is_text(kind) or any(test(kind) for test in _TAKEN["categories"])
+        pa.types.is_null(kind) or is_text(kind) or any(test(kind) for test in _TAKEN[wanted])
     )
 
 
@@ -84,11 +84,7 @@ def check_taken(kind: pa.DataType, wanted: str, name: str, where: str) -> None:
     type.
     """
     stored = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if (
-        pa.types.is_null(stored)
-        or is_text(stored)
-        or any(test(stored) for test in (*_BYTES, *_TAKEN[wanted]))
-    ):
+    if is_bytes(stored) or is_plain(stored, wanted):
         return
     plain = "numbers" if wanted == "categories" else wanted
     instead = next(
