@@ -82,7 +82,7 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms import discrete_gaussian
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
-from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
+from dpicl.mechanisms.samplers import LARGEST_VARIANCE
 
 BITS = 16
 """b, with which rounding costs a hundred-thousandth of the noise."""

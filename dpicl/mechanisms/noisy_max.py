@@ -48,7 +48,7 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
-from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms, uniforms_below
+from dpicl.mechanisms.samplers import bernoulli_exps, uniforms, uniforms_below
 
 _BITS, _INT64_BITS, _FEWEST_BITS = 62, 63, 12
 """Of the words that decide a coin: most, most beside a denominator in 64 bits, and fewest that are

@@ -30,7 +30,7 @@ from dpicl.ground.randomness import Stream
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, Windows
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
-from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
+from dpicl.mechanisms.samplers import LARGEST_VARIANCE
 
 Arrays = Mapping[str, np.ndarray]
 """What is published of a period, int64."""
