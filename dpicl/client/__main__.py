@@ -48,7 +48,7 @@ def report_all(
     period = read_period(options.period)
     rows = reporting_rows(records.table, contract, Draws(0, contract.name, simulated=False))
     codes = encode_clients(records.table, contract, LocalEncoding.of(contract, "k-ary")).codes
-    turns = contract.privacy.person.max_rows if contract.privacy.person else 1
+    turns = contract.person.max_rows if contract.person else 1
     secret, reports = system_stream(), []
     with open_wallet(options.memory) as wallet:
         cost = turns * collection.questions.guarantee.epsilon

@@ -476,6 +476,16 @@ class Declared(Frozen):
         return self.privacy.budget.benchmark
 
     @property
+    def person(self) -> Person | None:
+        """Who is protected, where it is not a row."""
+        return self.privacy.person
+
+    @property
+    def periods(self) -> tuple[str, ...]:
+        """Names of those of the horizon. Raises ValueError: there is none."""
+        return self.releases.calendar.periods
+
+    @property
     def tells_row_count(self) -> bool:
         """Whether the number of rows is public: of a benchmark, and where a row is only ever
         exchanged for another, at the same time.

@@ -230,7 +230,7 @@ class Contract(Declared):
         """Columns that a source must have: the declared ones, the id of the person, the day on
         which a row arrived, and its sign.
         """
-        person = self.privacy.person
+        person = self.person
         more = (self.source.arrived, self.source.sign)
         return (*self.columns, *([person.id_column] if person else []), *filter(None, more))
 
@@ -313,7 +313,7 @@ def _check_without_horizon(contract: Contract | TextContract) -> Problems:
                 "has no meaning without a horizon",
                 "no such key, or `releases.horizon`",
             )
-    if contract.privacy.person and contract.privacy.person.max_rows_in_horizon is not None:
+    if contract.person and contract.person.max_rows_in_horizon is not None:
         yield (
             "privacy.person.max_rows_in_horizon",
             "has no meaning without a horizon",
@@ -353,7 +353,7 @@ def check_text_series(contract: TextContract) -> Problems:
 def check_series(contract: Contract) -> Problems:
     """A horizon comes with all that its guarantee goes by, and none of it comes alone."""
     privacy = contract.privacy
-    person = contract.privacy.person
+    person = contract.person
     if contract.source.deliveries is None and "undelivered" in contract.source.model_fields_set:
         yield "source.undelivered", "has no meaning without `deliveries`", "no such key"
     if contract.releases.horizon is None:
@@ -386,7 +386,7 @@ def _check_columns(contract: Contract) -> Problems:
     """What says when a row arrived, and whether it takes another one back, is used for nothing
     else.
     """
-    person = contract.privacy.person
+    person = contract.person
     used = (*contract.columns, *contract.source.ignore, *([person.id_column] if person else []))
     for key, column, others in (
         ("arrived", contract.source.arrived, used),

@@ -28,7 +28,7 @@ def check_references(contract: Contract) -> Problems:
     yield from _check_stated(contract)
     yield from _check_rules(contract)
     yield from _check_held_out(contract)
-    person = contract.privacy.person
+    person = contract.person
     if person and person.id_column in (*contract.columns, *contract.source.ignore):
         expected = "a column of the source that is used nowhere else in the contract"
         yield "privacy.person.id_column", "is also declared or ignored", expected

@@ -241,7 +241,7 @@ def parse_texts(data: bytes, contract: TextContract, where: str) -> pa.Table:
         DataError: names file, field, rule and count, never a value; where the contract leaves
             records out that break it by themselves, of what is no record by itself.
     """
-    person = contract.privacy.person
+    person = contract.person
     fields = (contract.task.field, *contract.text_fields, *([person.id_column] if person else []))
     return labelled_texts(
         parse_records(data, tuple(dict.fromkeys(fields)), where, leave_out=contract.leaves_out),
@@ -277,7 +277,7 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
         records.check(
             field, lambda value: not isinstance(value, str), f"field {field!r} is not text"
         )
-    person = contract.privacy.person
+    person = contract.person
     if person is not None:
         records.check(
             person.id_column,

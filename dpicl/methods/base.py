@@ -233,7 +233,7 @@ class Method(ABC):
         why = extra_missing("diffprivlib")
         if not contract.is_benchmark:
             why = UNPAID_BASELINES
-        elif contract.privacy.person:
+        elif contract.person:
             why = "they protect rows, and the contract protects persons"
         return f"Baselines of {self.title} on {contract.name} are left out: {why}." if why else None
 
@@ -351,8 +351,8 @@ def draws_for(contract: Declared, seed: int) -> Draws:
 
 def for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:
     """A guarantee for added or removed rows, stated for the contract's unit and neighbours."""
-    if contract.privacy.person:
-        guarantee = to_person(guarantee, contract.privacy.person.max_rows)
+    if contract.person:
+        guarantee = to_person(guarantee, contract.person.max_rows)
     return for_neighbours(guarantee, contract)
 
 

@@ -171,7 +171,7 @@ class Collection:
     @property
     def statement(self) -> str:
         """What a client is promised that runs `python -m dpicl.client`."""
-        person = self.contract.privacy.person
+        person = self.contract.person
         of, reports = ("person", person.max_rows) if person else ("client", 1)
         each = (
             f", and {reports * self.sending_epsilon:.4g}-LDP in any one sending"
@@ -245,7 +245,7 @@ def collect(
 
     def codes() -> PrivateCodes:
         encoded = encode_clients(train, contract, encoding)
-        if contract.privacy.person is None:
+        if contract.person is None:
             return encoded
         reporting = train.once("rows", lambda: reporting_rows(train, contract, draws))
         return PrivateCodes(encoded.codes[reporting])

@@ -163,7 +163,7 @@ def contribution_of(contract: Contract, *, signed: Fraction | int = 0) -> Contri
     """What a unit of a contract with a horizon may put in; `signed` as `Contribution` has it, where
     no row takes another back.
     """
-    person = contract.privacy.person
+    person = contract.person
     bounds = (person.rows_in_horizon, person.max_rows) if person else (1, 1)
     return Contribution(*bounds, signed=1 if contract.takes_back else signed)
 
@@ -189,7 +189,7 @@ def drawable(series: Made, contract: Contract, epsilon: float) -> Made:
         if error.name != "variance":
             raise
         unit = series.contribution
-        person = contract.privacy.person
+        person = contract.person
         expected = "a larger one"
         asking = "a row asks"
         if person:
@@ -217,13 +217,13 @@ def no_whole_table(contract: Contract) -> PrivacyError:
 
 def horizon_facts(contract: Contract) -> dict[str, object]:
     """The part of a horizon's name that every method's has."""
-    periods = contract.releases.calendar.periods
+    periods = contract.periods
     return {PERIODS: len(periods), "first": periods[0], "last": periods[-1]}
 
 
 def charged_together(contract: Contract, cost: Guarantee) -> str:
     """What is promised of a horizon, as the beginning of a sentence."""
-    periods = contract.releases.calendar.periods
+    periods = contract.periods
     back = ", corrections included" if contract.takes_back else ""
     return (
         f"All {len(periods)} periods from {periods[0]} to {periods[-1]} together are "

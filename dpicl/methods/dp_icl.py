@@ -110,7 +110,7 @@ class AnsweringJob:
         same prompts, which costs nothing there.
         """
         plan = self.plans[key]
-        person = self.contract.privacy.person
+        person = self.contract.person
         if self.draws.simulated:
             secret = self.draws.public("ensemble", f"shots={plan.point.shots}").bytes(32)
         elif self.spending is None:

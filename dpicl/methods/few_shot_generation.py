@@ -327,7 +327,7 @@ class FewShotGeneration(TextMethod):
         chosen = point.options.model_dump(mode="json", by_alias=True)
         if not self.is_series(contract):
             return chosen
-        periods = contract.releases.calendar.periods
+        periods = contract.periods
         return {**chosen, PERIODS: len(periods), "first": periods[0], "last": periods[-1]}
 
     def statement(

@@ -449,7 +449,7 @@ def statement(
             ]
             low, high = (max(ends) for ends in zip(*bounds, strict=True))
             bracketed = f"; prv-accountant bounds epsilon by {low:.4g} and {high:.4g}"
-    calendar = contract.releases.calendar.periods if of_period else ()
+    calendar = contract.periods if of_period else ()
     together = (
         f" So are the sets of all {len(calendar)} periods from {calendar[0]} to {calendar[-1]} "
         f"together, charged once."

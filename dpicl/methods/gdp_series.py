@@ -93,7 +93,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         """
         vectors = GroupVectors(contract, partition(contract, shots), origin)
         total = total_of(contract, epsilon=epsilon, delta=delta)
-        periods = len(contract.releases.calendar.periods)
+        periods = len(contract.periods)
         made = GroupSeries(
             vectors, shots, periods, contribution_of(contract, signed=vectors.signed), total
         )

@@ -172,7 +172,7 @@ class LdpTabicl(RowMethod[Collected]):
         the contract's attributes make.
         """
         encoding = encoding_of(contract, point.options)
-        person = contract.privacy.person
+        person = contract.person
         check_fits(point.options.estimator, encoding.sizes, contract.name)
         reports = costs_of_row(encoding, point.options, point.epsilon)
         return CellCost(compose_sequential(reports * (person.max_rows if person else 1)))

@@ -103,7 +103,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         """The horizon that a contract states. Raises ParameterError: it has no such period as the
         structure's, or too much noise.
         """
-        periods = len(contract.releases.calendar.periods)
+        periods = len(contract.periods)
         chosen = structure or max(1, periods // 12)
         if chosen > periods:
             raise ParameterError(

@@ -125,7 +125,7 @@ class TabPate(CentralRows[Labelled]):
 
     def sizes(self, contract: Contract, point: Point[PateOptions]) -> Sizes:
         """By options, epsilon and what the contract says of its rows."""
-        person = contract.privacy.person
+        person = contract.person
         units = (contract.population or USUAL_ROWS) // (person.max_rows if person else 1)
         return Sizes.of(point.options, point.epsilon, units)
 
@@ -185,7 +185,7 @@ class TabPate(CentralRows[Labelled]):
 
         def entering() -> tuple[np.ndarray, np.ndarray | None]:
             rows = contributing_rows(train, contract, draws)
-            person = contract.privacy.person
+            person = contract.person
             persons = None if person is None else train.numbers(person.id_column)[rows]
             return row_bins(train, contract)[rows], persons
 

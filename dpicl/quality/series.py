@@ -207,7 +207,7 @@ def aucs_by_period(
     """
     test = point.bins(public)
     encoding = point.encoding
-    names = point.contract.releases.calendar.periods
+    names = point.contract.periods
     draws = draws_for(point.contract, point.asked.seed)
 
     def tested(first: int, last: int) -> tuple[float, float | None]:

@@ -336,8 +336,8 @@ def population(
         for name, column in contract.columns.items()
         if name not in values.column_names
     }
-    if contract.privacy.person:  # of whom each has one row
-        beside[contract.privacy.person.id_column] = [*map(str, range(count))]
+    if contract.person:  # of whom each has one row
+        beside[contract.person.id_column] = [*map(str, range(count))]
     if contract.source.arrived:  # all at once
         beside[contract.source.arrived] = [str(contract.releases.first)] * count
     if contract.source.sign:  # to stay

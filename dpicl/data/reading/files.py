@@ -174,7 +174,7 @@ def in_batches(contract: Contract) -> bool:
     source = contract.source
     has_batches = (contract.population or 0) > WHOLE_ROWS
     needs_all = (
-        contract.privacy.person
+        contract.person
         or source.content_sha256
         or any(check.rule == "unique" for check in contract.checks)
     )

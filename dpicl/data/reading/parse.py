@@ -148,7 +148,7 @@ def _marked(
 
 def _reader(name: str, contract: Contract) -> _Read:
     """What reads a column of a contract, one of its values by itself."""
-    person = contract.privacy.person
+    person = contract.person
     if person is not None and name == person.id_column:
         return _ids
     if name == contract.source.sign:

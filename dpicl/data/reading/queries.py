@@ -41,7 +41,7 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
             )
     # of rows that protect nobody a person's id need not be there, nor the day on which a row
     # arrived, nor its sign; they are dropped where they are
-    person = contract.privacy.person
+    person = contract.person
     source = contract.source
     unread = (person and person.id_column, source.arrived, source.sign)
     ignored = {

@@ -315,7 +315,7 @@ def read_deliveries(
     none; with a column PERIOD. Raises SourceError: one is not delivered yet, and nothing was read;
     DataError: a file breaks a rule; names file, column, rule and count.
     """
-    names = contract.releases.calendar.periods
+    names = contract.periods
     wanted = sorted(set(periods))
     files = delivered(contract, data_folder, SUFFIXES, [names[period - 1] for period in wanted])
     tables = [_of_period(no_rows(contract), 0)]

@@ -157,7 +157,7 @@ def held_out_queries(
     Of one person at most the contract's number of rows. Raises PrivacyError: there is no key.
     """
     words = _marks(held_out, contract, key)[:, 1]
-    person = contract.privacy.person
+    person = contract.person
     chosen = np.flatnonzero(lowest(words, contract.split.query_fraction if contract.split else 0.0))
     chosen = chosen[np.argsort(words[chosen], kind="stable")]
     if person is not None:
@@ -172,7 +172,7 @@ def holds_out(table: pa.Table, contract: Contract, *, key: bytes | None) -> np.n
     where the contract has no such split. Raises PrivacyError: it has one, and there is no key.
     """
     fraction = contract.split.test_fraction if contract.split else None
-    person = contract.privacy.person
+    person = contract.person
     if fraction is None:
         return np.zeros(table.num_rows, dtype=bool)
     if person is None:
@@ -195,7 +195,7 @@ def _marks(table: pa.Table, contract: Contract, key: bytes | None) -> np.ndarray
     of_rows = _derived(key, b"dpicl rows", contract)
     content = column_hashes(columns, key=of_rows)
     in_batches = contract.source.folder is not None or contract.source.query is not None
-    if in_batches and contract.privacy.person is None:
+    if in_batches and contract.person is None:
         return content
     return column_hashes([*columns, rank_within(content[:, 0])], key=of_rows)
 
@@ -243,7 +243,7 @@ def _sides(
     the contract says of what breaks it by itself.
     """
     split = contract.split
-    person = contract.privacy.person
+    person = contract.person
     ids = table.column(person.id_column).to_numpy() if person else None
     if split is not None and split.column is not None:
         train, test = (np.flatnonzero(side) for side in sides_by_column(table, contract))
@@ -286,7 +286,7 @@ def contributing_rows(train: PrivateTable, contract: Contract, draws: Draws) -> 
     """Equation (1): positions of the rows that may enter a central release, ascending, int64; all
     where the contract protects rows.
     """
-    person = contract.privacy.person
+    person = contract.person
     if person is None:
         return np.arange(train.row_count)
     order, starts, counts = _shuffled(train, person.id_column, draws)
@@ -298,7 +298,7 @@ def reporting_rows(train: PrivateTable, contract: Contract, draws: Draws) -> np.
     """Equation (2): positions of the rows that clients report, int64, m per person; every row once
     where the contract protects rows.
     """
-    person = contract.privacy.person
+    person = contract.person
     if person is None:
         return np.arange(train.row_count)
     order, starts, counts = _shuffled(train, person.id_column, draws)
@@ -362,7 +362,7 @@ def entering_rows(
     Args:
         key: 32 secret bytes, the same for the whole horizon.
     """
-    person = contract.privacy.person
+    person = contract.person
     if person is None:
         return np.arange(table.row_count), Entered.nobody()
     most = person.rows_in_horizon

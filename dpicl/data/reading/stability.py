@@ -111,16 +111,16 @@ def steps_before(contract: Declared, *, sampled: bool) -> tuple[StabilityStep, .
         "read",
         "drop",
         *(["subsample"] if sampled else []),
-        *(["bound contributions"] if contract.privacy.person else []),
+        *(["bound contributions"] if contract.person else []),
     }
     if contract.releases.horizon is not None:  # in the place of a draw at random
         passed = {
             *(passed - {"bound contributions"}),
             "arrive",
-            *(["participate"] if contract.privacy.person else []),
+            *(["participate"] if contract.person else []),
         }
     if isinstance(contract, Contract):
-        in_batches = contract.privacy.person is None
+        in_batches = contract.person is None
         passed |= {"batch"} if in_batches else set()
         if contract.split_column:
             passed |= {"hold out by column"}
