@@ -61,8 +61,12 @@ class Wallet:
         }
         self._key = next((str(line["key"]) for line in lines if "key" in line), None)
         caps = [float(line["cap"]) for line in lines if "cap" in line]
-        self.cap = caps[-1] if caps else None
-        """What all collections may cost together; None before the first use."""
+        self._cap = caps[-1] if caps else None
+
+    @property
+    def cap(self) -> float | None:
+        """What they may cost; None before the first use."""
+        return self._cap
 
     @property
     def spent(self) -> float:
@@ -99,8 +103,8 @@ class Wallet:
                 )
             return
         cap = (
-            self.cap
-            if self.cap is not None
+            self._cap
+            if self._cap is not None
             else DEFAULT_CAP
             if requested_cap is None
             else requested_cap
@@ -172,7 +176,7 @@ class Wallet:
 
     def _set_cap(self, cap: float) -> None:
         self._write({"cap": cap})
-        self.cap = cap
+        self._cap = cap
 
     def _write(self, line: dict[str, object]) -> None:
         content = (json.dumps(line) + "\n").encode()
