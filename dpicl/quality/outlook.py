@@ -39,7 +39,7 @@ from dpicl.quality.worth import Marginal, Quality, ReleasePoint, Score
 _GOOD, _LEAST_HALF, _LEAST_DEVIATIONS = 0.03, 0.01, 2.0
 
 
-def _half_width(values: Sequence[float]) -> float:
+def half_width(values: Sequence[float]) -> float:
     """Half the width of a 90 % interval around the mean of one value for each population, at least
     two; equation (2).
     """
@@ -293,7 +293,7 @@ def _outlooks(
             scores: tuple[Score, ...] = ()
             if signal is not None and losses:
                 auc = signal - float(np.mean(losses))
-                half = _half_width(losses)
+                half = half_width(losses)
                 scores = (Score("AUC", auc, auc - half, min(1.0, auc + half)),)
             marginals = [
                 Marginal(names, float(np.mean([outcome.errors[names] for outcome in outcomes])))
