@@ -10,8 +10,7 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Unit
 from dpicl.contract.text import TextContract
-from dpicl.data.central.aggregate import AggregateOptions, exact_sums, noised
-from dpicl.data.central.groups import Group
+from dpicl.data.central.aggregate import AggregateOptions, Group, exact_sums, noised
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroups

@@ -20,7 +20,8 @@ from absl.logging import get_absl_handler
 from hypothesis import settings
 
 from dpicl.contract import Contract, load_contract
-from dpicl.data.reading.split import SplitTable, split_table
+from dpicl.data.reading.split import split_table
+from dpicl.ground.types import SplitTable
 from dpicl.home.settings import default_home, witness_folder
 from tests.harness import PRELOAD, last_written
 from tests.library.examples import random_table, small_contract

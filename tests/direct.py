@@ -8,8 +8,7 @@ from typing import Any
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import TextContract
-from dpicl.data.reading.split import SplitTable
-from dpicl.ground.types import PrivateTable
+from dpicl.ground.types import PrivateTable, SplitTable
 from dpicl.ground.types import SplitTable as SplitTexts
 from dpicl.methods import METHODS, grid, on_texts, tabular
 from dpicl.methods.base import draws_for

@@ -172,7 +172,8 @@ def bracket(
                 for event, count in leaves(guarantee.event).items()
             }
         )
-    variables, times = [_variable(*key) for key in counts], list(counts.values())
+    variables = [_variable(*key) for key in counts]
+    times = list(counts.values())
     delta_error = delta * 1e-3
     half_width = compute_safe_domain_size(variables, times, epsilon_error, delta_error)
     points = (

@@ -197,7 +197,8 @@ class _Search:
         """
         from scipy.optimize import brentq
 
-        least, most = math.log(LEAST_NOISE), math.log(MOST_NOISE)
+        least = math.log(LEAST_NOISE)
+        most = math.log(MOST_NOISE)
         upwards, there = excess(place) > 0, place
         while (excess(there) > 0) == upwards:
             if there == (most if upwards else least):

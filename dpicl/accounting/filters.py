@@ -220,7 +220,9 @@ class Spent:
             raise PrivacyError(
                 f"an account's Rényi sums have {len(renyi)} orders; expected {len(ORDERS)}"
             )
-        epsilon, sole, relation = content["epsilon"], content["sole"], content["relation"]
+        epsilon = content["epsilon"]
+        sole = content["sole"]
+        relation = content["relation"]
         return Spent(
             content["count"],
             None if epsilon is None else Fraction(epsilon),

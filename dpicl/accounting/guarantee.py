@@ -87,11 +87,10 @@ def pure_guarantee(
     epsilon: Fraction | None,
     *parameters: tuple[str, float | int | str],
     neighbours: Neighbours,
-    unit: str,
 ) -> Guarantee:
-    """Of one event at delta = 0, with its further parameters; epsilon None is infinite."""
+    """Of one event of a row at delta = 0, with its further parameters; epsilon None is infinite."""
     cost = math.inf if epsilon is None else float(epsilon)
-    return Guarantee(cost, 0.0, neighbours, unit, Event(kind, (("epsilon", cost), *parameters)))
+    return Guarantee(cost, 0.0, neighbours, "row", Event(kind, (("epsilon", cost), *parameters)))
 
 
 def relation_of(guarantees: Iterable[Guarantee]) -> tuple[Neighbours, str]:

@@ -189,7 +189,8 @@ def _own_law(event: Event, neighbours: Neighbours, interval: float) -> Any:
     """The largest curve of all that one row can do to the sums; `dp_accounting` cuts off tails of
     1e-30.
     """
-    sigma, curves = math.nextafter(math.sqrt(variance_of(event)), 0), []
+    sigma = math.nextafter(math.sqrt(variance_of(event)), 0)
+    curves = []
     for roots in sums_of_squares(squared_sensitivity_of(event, neighbours)):
         whole = distributions.identity(interval)
         for root, count in Counter(roots).items():
@@ -270,8 +271,6 @@ def _reach(event: Event, neighbours: Neighbours) -> float:
     cost = (
         number(event, "epsilon") if event.kind == "approximate" else pure_epsilon(event, neighbours)
     )
-    return (
-        max((_reach(part, neighbours) for part in event.parts), default=0.0)
-        if cost is None
-        else cost
-    )
+    if cost is None:
+        return max((_reach(part, neighbours) for part in event.parts), default=0.0)
+    return cost

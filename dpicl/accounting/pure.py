@@ -110,9 +110,11 @@ def _stated(event: Event) -> float:
 def _response(event: Event) -> float:
     """Equations (6) and (8)."""
     if event.kind == "unary-encoding":
-        keep, lie = number(event, "total") - number(event, "weight"), number(event, "weight")
+        keep = number(event, "total") - number(event, "weight")
+        lie = number(event, "weight")
     else:
-        keep, lie = number(event, "keep"), number(event, "lie")
+        keep = number(event, "keep")
+        lie = number(event, "lie")
     if number(event, "categories") == 1:
         return 0.0
     return math.log(keep / lie) if lie and keep else math.inf
@@ -246,14 +248,15 @@ def squared_sensitivity_of(event: Event, neighbours: Neighbours) -> int:
             f"event {event.kind!r} states squared_sensitivity={squares}; expected a whole number "
             f">= 1"
         )
+    return 4 * int(squares) if _is_two_steps(event, neighbours) else int(squares)
+
+
+def _is_two_steps(event: Event, neighbours: Neighbours) -> bool:
+    """Whether rows are replaced, and the event is stated for one that comes or goes."""
     stated = dict(event.parameters).get("neighbours")
-    if stated == neighbours.value:
-        return int(squares)
-    if stated != Neighbours.ADD_OR_REMOVE_ONE.value:
-        raise PrivacyError(
-            f"event {event.kind!r} is priced for {stated} neighbours, not for {neighbours}"
-        )
-    return 4 * int(squares)
+    if stated != ADD:
+        _check_relation(event, str(stated), neighbours)
+    return stated != neighbours
 
 
 def has_own_price(event: Event, neighbours: Neighbours) -> bool:
@@ -275,13 +278,13 @@ def noise_ratio(event: Event, neighbours: Neighbours) -> float:
         if sigma == 0:
             raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
         return number(event, "sensitivity") / sigma
-    variance, squares = variance_of(event), squared_sensitivity_of(event, neighbours)
+    variance = variance_of(event)
+    squares = squared_sensitivity_of(event, neighbours)
     if variance <= SMOOTHED:
         raise PrivacyError(
-            f"event {event.kind!r} of variance {variance} and squared sensitivity {squares} has "
-            f"no known price here; "
-            f"expected a variance above {SMOOTHED}: multiply the sums by a whole number and the "
-            f"variance by its square"
+            f"event {event.kind!r} of variance {variance} and squared sensitivity {squares} has no "
+            f"known price here; expected a variance above {SMOOTHED}: multiply the sums by a whole "
+            "number and the variance by its square"
         )
     halved = 2 if neighbours is Neighbours.REPLACE_ONE else 1
     return (
@@ -327,17 +330,8 @@ def range_of(event: Event, neighbours: Neighbours) -> float:
     """r under the given relation. Raises PrivacyError: it is stated for replace-one and requested
     for add-or-remove-one, or not positive.
     """
-    reach, stated = (
-        float(rational(event, "range", "a rational > 0")),
-        dict(event.parameters).get("neighbours"),
-    )
-    if stated == neighbours.value:
-        return reach
-    if stated != Neighbours.ADD_OR_REMOVE_ONE.value:
-        raise PrivacyError(
-            f"event {event.kind!r} is priced for {stated} neighbours, not for {neighbours}"
-        )
-    return 2 * reach
+    reach = float(rational(event, "range", "a rational > 0"))
+    return 2 * reach if _is_two_steps(event, neighbours) else reach
 
 
 @dataclass(frozen=True)
@@ -426,24 +420,24 @@ def losses_of(reach: float, count: int, cells: int = _CELLS) -> Losses:
 
 def _one_more(delta: np.ndarray, reach: float, cells: int) -> np.ndarray:
     """One step of equation (2), from losses 0 to the end of the grid to the same."""
-    ends, least = np.exp(-np.arange(cells + 1) * (reach / cells)), math.exp(-reach)
+    ends = np.exp(-np.arange(cells + 1) * (reach / cells))
+    least = math.exp(-reach)
     below = np.arange(cells, 0, -1) * (reach / cells)
     left = -np.expm1(-below) + np.exp(-below) * delta[cells:0:-1]
     # place i of the grid is place cells + i here
     whole = np.concatenate([left, delta, np.full(cells, delta[-1])])
     windows = np.lib.stride_tricks.sliding_window_view(whole, 2 * cells + 1)[: len(delta)]
     # V(x - j h) and V(x - j h + r), j = 0 .. m
-    higher, lower = (
-        windows[:, cells::-1],
-        windows[:, : cells - 1 : -1],
-    )
+    higher = windows[:, cells::-1]
+    lower = windows[:, : cells - 1 : -1]
     first, last = ends[:-1], ends[1:]
     slopes = [np.diff(values, axis=1) / np.diff(ends) for values in (higher, lower)]
     starts = [
         values[:, :-1] - slope * first
         for values, slope in zip((higher, lower), slopes, strict=True)
     ]
-    linear, inverse = slopes[0] - least * slopes[1], least * (starts[1] - starts[0])
+    linear = slopes[0] - least * slopes[1]
+    inverse = least * (starts[1] - starts[0])
     with np.errstate(divide="ignore", invalid="ignore"):
         inner_best = np.where((linear < 0) & (inverse < 0), np.sqrt(inverse / linear), first)
     best = np.clip(inner_best, last, first)

@@ -171,11 +171,9 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
         ratio = noise_ratio(part, ADD)
         # Equations (4) and (5), turned so that P / Q rises; (5) is its own mirror image.
         rest = (1 - float(rate), 0.0)
-        upper, lower, nothing = (
-            (rest, (float(rate), ratio)),
-            (rest, (float(rate), -ratio)),
-            ((1.0, 0.0),),
-        )
+        upper = (rest, (float(rate), ratio))
+        lower = (rest, (float(rate), -ratio))
+        nothing = ((1.0, 0.0),)
         pairs: list[tuple[_Mixture, _Mixture]] = (
             [(upper, lower)] if neighbours is REPLACE else [(upper, nothing), (nothing, lower)]
         )
@@ -214,11 +212,9 @@ def _sampled_choices(reach: float, count: int, rate: float) -> Curve:
             for power in (order, 1 - order)
         )
         whole = count * min(order * reach**2 / 8, reach)
-        return (
-            min(whole, (max(moments) + _MASS_ROUNDING) / (order - 1))
-            if losses[-1] < _LARGEST_EXPONENT / order
-            else whole
-        )
+        if losses[-1] < _LARGEST_EXPONENT / order:
+            return min(whole, (max(moments) + _MASS_ROUNDING) / (order - 1))
+        return whole
 
     return _at_orders(bound)
 
@@ -311,11 +307,9 @@ def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
         )
     low, high = farthest
     depth = _NEGLIGIBLE - 2 * math.log(min(weight for weight, _ in (*upper, *lower)))
-    first, last, beyond = (
-        min(mean for _, mean in lower) - math.sqrt(2 * depth),
-        math.sqrt(2 * depth),
-        -math.inf,
-    )
+    first = min(mean for _, mean in lower) - math.sqrt(2 * depth)
+    last = math.sqrt(2 * depth)
+    beyond = -math.inf
     if math.isinf(high):
         last, beyond = _tail(order, upper, lower)
     step = min(_STEP, 2 * _STEP / (order * max(abs(mean) for _, mean in (*upper, *lower))))
@@ -335,7 +329,8 @@ def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
 
 def _chords(order: float, losses: np.ndarray, upper: np.ndarray, lower: np.ndarray) -> np.ndarray:
     """Of each cell, the logarithm of the chord's mean under Q."""
-    low, high = losses[:-1], np.maximum(losses[1:], losses[:-1])
+    low = losses[:-1]
+    high = np.maximum(losses[1:], losses[:-1])
     with np.errstate(divide="ignore", invalid="ignore"):
         right = 1 - np.expm1(np.minimum(upper - lower - high, 0)) / np.expm1(low - high)
         right = np.clip(np.where(np.isnan(right), 1.0, right), 0, 1)
@@ -389,7 +384,8 @@ def _log_masses(places: np.ndarray, mixture: _Mixture) -> np.ndarray:
 
     parts = []
     for weight, mean in mixture:
-        low, high = places[:-1] - mean, places[1:] - mean
+        low = places[:-1] - mean
+        high = places[1:] - mean
         low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
         top = log_ndtr(high)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -44,16 +44,15 @@ def report_all(
         name: getattr(options, name)
         for name in ("epsilon", "design", "columns", "about", "sending_epsilon")
     }
-    collection, period = Collection.of(contract, **asked), read_period(options.period)
+    collection = Collection.of(contract, **asked)
+    period = read_period(options.period)
     rows = reporting_rows(records.table, contract, Draws(0, contract.name, simulated=False))
     codes = encode_clients(records.table, contract, LocalEncoding.of(contract, "k-ary")).codes
-    turns = contract.privacy.person.max_rows if contract.privacy.person else 1
+    turns = contract.person.max_rows if contract.person else 1
     secret, reports = system_stream(), []
     with open_wallet(options.memory) as wallet:
-        cost, contract_cap = (
-            turns * collection.questions.guarantee.epsilon,
-            contract.privacy.budget.epsilon,
-        )
+        cost = turns * collection.questions.guarantee.epsilon
+        contract_cap = contract.privacy.budget.epsilon
         caps = {"requested_cap": options.cap, "contract_cap": contract_cap}
         wallet.join(collection.permanent_name, cost, **caps, id_column=options.id)
         for row, name in zip(rows, records.names(rows, contract), strict=True):

@@ -69,7 +69,8 @@ class Records:
         def check(names: list[str]) -> None:
             check_columns([name for name in names if name != id_column], contract, STANDARD_INPUT)
 
-        columns, replaced = read_csv(content, check, STANDARD_INPUT), 0
+        columns = read_csv(content, check, STANDARD_INPUT)
+        replaced = 0
         if not columns.num_rows:
             raise DataError(STANDARD_INPUT, "has no records; expected at least one")
         allowed = columns
@@ -88,7 +89,7 @@ class Records:
 
     def names(self, rows: np.ndarray, contract: Contract) -> list[str]:
         """Who gives each report: a client, and which of theirs it is."""
-        turns = contract.privacy.person.max_rows if contract.privacy.person else 1
+        turns = contract.person.max_rows if contract.person else 1
         return [f"{self.ids[place]}, turn {turn % turns}" for turn, place in enumerate(rows)]
 
 
@@ -100,17 +101,15 @@ def stand_in(column: Column) -> str:
 def _ids(
     columns: pa.Table, table: pa.Table, contract: Contract, id_column: str | None
 ) -> tuple[str, ...]:
-    if contract.privacy.person:
+    if contract.person:
         nameless = pc.sum(
-            pc.equal(
-                columns.column(contract.privacy.person.id_column), contract.source.missing or ""
-            )
+            pc.equal(columns.column(contract.person.id_column), contract.source.missing or "")
         ).as_py()
         if nameless:
             raise DataError(
                 STANDARD_INPUT, "has records without an id; expected one in each", count=nameless
             )
-        return tuple(map(str, table.column(contract.privacy.person.id_column).to_pylist()))
+        return tuple(map(str, table.column(contract.person.id_column).to_pylist()))
     if id_column is None and table.num_rows == 1:
         return ("self",)
     if id_column is None or id_column not in columns.column_names:

@@ -222,7 +222,8 @@ def _is_valid(line: dict[str, Any]) -> bool:
 def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
     """All lines but one that a killed process broke off: it was never sent, and is cut away."""
     content = path.read_bytes()
-    whole, broken_off = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
+    whole = content[: content.rfind(b"\n") + 1]
+    broken_off = content[content.rfind(b"\n") + 1 :]
     try:
         lines = [json.loads(line) for line in whole.splitlines()]
         has_cap = False

@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
@@ -39,8 +40,7 @@ def _name(value: str) -> str:
     if not NAME.search(value) or value.endswith("\n"):
         raise ValueError(
             f"got the name {value[:60]!r}; expected 1 to 255 characters without a line break or "
-            f"tab, or a blank at either end: "
-            "rename the column where the rows are"
+            "tab, or a blank at either end: rename the column where the rows are"
         )
     return value
 
@@ -51,6 +51,8 @@ Name = Annotated[
 """Of a column, attribute or word. One with braces, brackets, `:` or `!` in it has no place in a
 stated template.
 """
+Share = Annotated[float, Field(gt=0, lt=1)]
+Positive = Annotated[int, Field(ge=1)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from dpicl.contract.base import Category, CategoryName, Frozen, Name, Rate, Text
+from dpicl.contract.base import Category, CategoryName, Frozen, Name, Positive, Rate, Share, Text
 from dpicl.contract.periods import MOST_PERIODS, Calendar, Every
 from dpicl.ground.errors import ParameterError
 
@@ -58,6 +58,7 @@ TablePath = Annotated[
 """Below the data folder, or the address of an object; keys and endpoint of the store come from the
 environment only.
 """
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Evaluation = Literal["public", "charged", "none"]
 """What answers are measured on: public rows, exactly; held-out private rows, by noisy counts that
@@ -123,7 +124,7 @@ class QuerySource(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    unsaid: ClassVar[tuple[str, ...]] = (
+    unsaid = (
         *Origin.unsaid,
         *("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered"),
     )
@@ -242,7 +243,7 @@ class Split(Frozen):
     rows, `query_fraction` serve as queries.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("evaluation_epsilon",)
+    unsaid = ("evaluation_epsilon",)
 
     column: Name | None = None
     """The category column of a published split; requires `train` and `test`."""
@@ -250,7 +251,7 @@ class Split(Frozen):
     """Its value in training rows, which demonstrations are made from."""
     test: CategoryName | None = None
     """Its value in held-out rows."""
-    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    test_fraction: Share | None = None
     """The fraction of rows held out at random, if there is no published split; the same rows in
     every run.
     """
@@ -309,15 +310,15 @@ class Person(Frozen):
     Ids are hashed as they are read, and are never shown, grouped by, queried or released.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("max_rows_in_horizon",)
+    unsaid = ("max_rows_in_horizon",)
 
     id_column: Name
     """The column that identifies the person a row is about."""
-    max_rows: Annotated[int, Field(ge=1)]
+    max_rows: Positive
     """Maximum number of rows per person that enter a release, sampled at random; a release costs
     that many times its cost per row.
     """
-    max_rows_in_horizon: Annotated[int, Field(ge=1)] | None = None
+    max_rows_in_horizon: Positive | None = None
     """Of a series (`releases.horizon`): the same in all periods together, while `max_rows` is of
     one period; noise grows with both.
     """
@@ -375,7 +376,7 @@ def _as_count(value: object) -> object:
 class Releases(Frozen):
     """How often releases are renewed, whether or not the rows have changed."""
 
-    unsaid: ClassVar[tuple[str, ...]] = ("horizon", "first")
+    unsaid = ("horizon", "first")
 
     every: Every = "once"
     """`once`, or a calendar period in UTC: within a period the first release is reused; a new
@@ -440,7 +441,7 @@ class Declared(Frozen):
     """Version of the contract format. In version 2, caps and `population` are no part of what names
     a release.
     """
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    name: Slug
     """The file name without `.yaml`; also the name of the account, if the rows have none yet."""
     description: Text = "Private records."
     """One sentence for reports: what is predicted for which rows."""
@@ -450,7 +451,7 @@ class Declared(Frozen):
     """What releases protect, and what they may cost."""
     draft: bool = False
     """True while parts of it were taken from rows; a draft releases nothing."""
-    account: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")] | None = None
+    account: Slug | None = None
     """The account to charge, for contracts that reach the same rows at different addresses; if left
     out, the address determines it.
     """
@@ -470,11 +471,26 @@ class Declared(Frozen):
     """
 
     @property
+    def is_benchmark(self) -> bool:
+        """Whether its rows are public: noise is seeded, and nothing is charged."""
+        return self.privacy.budget.benchmark
+
+    @property
+    def person(self) -> Person | None:
+        """Who is protected, where it is not a row."""
+        return self.privacy.person
+
+    @property
+    def periods(self) -> tuple[str, ...]:
+        """Names of those of the horizon. Raises ValueError: there is none."""
+        return self.releases.calendar.periods
+
+    @property
     def tells_row_count(self) -> bool:
         """Whether the number of rows is public: of a benchmark, and where a row is only ever
         exchanged for another, at the same time.
         """
-        return self.privacy.budget.benchmark or (self.exchanges and self.privacy.unit == "row")
+        return self.is_benchmark or (self.exchanges and self.privacy.unit == "row")
 
     @property
     def leaves_out(self) -> bool:
@@ -483,7 +499,7 @@ class Declared(Frozen):
         """
         if self.source.invalid is not None:
             return self.source.invalid == "leave-out"
-        return self.releases.every != "once" and not self.privacy.budget.benchmark
+        return self.releases.every != "once" and not self.is_benchmark
 
     @property
     def exchanges(self) -> bool:
@@ -493,7 +509,7 @@ class Declared(Frozen):
         return (
             self.privacy.neighbours == "replace-one"
             and self.releases.horizon is None
-            and not self.privacy.budget.benchmark
+            and not self.is_benchmark
         )
 
     @property

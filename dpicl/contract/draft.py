@@ -257,7 +257,8 @@ def assembled(stated: Draft, where: str) -> Draft:
         ParameterError: there is no such label, or it never or always has these values.
         DataError: no column is left to describe a row by.
     """
-    label, positive = stated.label, list(stated.positive)
+    label = stated.label
+    positive = list(stated.positive)
     by_name = {column.name: column for column in stated.columns}
     if label is not None and label not in by_name:
         raise ParameterError(
@@ -329,11 +330,9 @@ def _plain(value: float) -> str:
 
 def _key(name: str) -> str:
     """A name as YAML has it, in quotes where it might be taken for something else."""
-    return (
-        name
-        if _BARE.fullmatch(name) and name.isprintable() and name.lower() not in _WORDS
-        else _json(name)
-    )
+    if _BARE.fullmatch(name) and name.isprintable() and name.lower() not in _WORDS:
+        return name
+    return _json(name)
 
 
 def _json(value: Any) -> str:

@@ -140,17 +140,13 @@ def _check_text_references(contract: TextContract) -> Problems:
         return
     # A benchmark's held-out texts are its queries; texts with something at stake have public ones,
     # or none.
-    if (
-        contract.privacy.budget.benchmark
-        and contract.source.bundled is None
-        and contract.source.test is None
-    ):
+    if contract.is_benchmark and contract.source.bundled is None and contract.source.test is None:
         yield (
             "source.test",
             "is missing",
             "a file of held-out texts, which a benchmark is measured on",
         )
-    if contract.privacy.budget.benchmark and contract.source.queries is not None:
+    if contract.is_benchmark and contract.source.queries is not None:
         yield (
             "source.queries",
             "has no meaning for a benchmark",
@@ -169,7 +165,7 @@ def _check_text_references(contract: TextContract) -> Problems:
 
 def _check_editions(contract: TextContract) -> Problems:
     """Editions are of public texts, and every one of them has the rows that the methods need."""
-    if not contract.privacy.budget.benchmark:
+    if not contract.is_benchmark:
         expected = (
             "`benchmark: true`, or `train`: which files hold private texts must not follow from "
             "what is in them"
@@ -204,7 +200,8 @@ def _check_methods(contract: TextContract, within: str = "") -> Problems:
         )
     if contract.generation is None:
         return
-    subsets, examples = contract.generation.subsets, contract.generation.examples
+    subsets = contract.generation.subsets
+    examples = contract.generation.examples
     for label, rows in contract.row_bounds.items():
         if rows < subsets * examples:  # no label can be sampled at a rate above 1
             key = (
@@ -321,7 +318,8 @@ def json_schema(kind: type[Declared] = Contract) -> dict[str, Any]:
     Cross-references (a template's fields, the product of groups) are beyond a schema and are
     checked on loading. Editors show each key's docstring beside it.
     """
-    schema, known = kind.model_json_schema(), models()
+    schema = kind.model_json_schema()
+    known = models()
     for name, part in {kind.__name__: schema, **schema["$defs"]}.items():
         descriptions = meanings(known[name])
         for key, content in part.get("properties", {}).items():

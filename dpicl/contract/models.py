@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from dpicl.contract.base import Frozen, Name, Problems
+from dpicl.contract.base import Frozen, Name, Positive, Problems
 from dpicl.contract.columns import Column
 from dpicl.contract.columns.category import CategoryColumn
 from dpicl.contract.columns.number import NumberColumn
@@ -56,7 +56,7 @@ class Check(Frozen):
     """
     column: Name | None = None
     """The column to check; `unique` without one is about whole rows."""
-    at_least: Annotated[int, Field(ge=1)] | None = None
+    at_least: Positive | None = None
     """Minimum number of rows for `row_count` (2 if left out), or per label for `both_labels` (1 if
     left out).
     """
@@ -73,11 +73,11 @@ class Contract(Declared):
     contracts they are always stated, and groups that are not are none.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = (*Declared.unsaid, "split", "queries", "population")
+    unsaid = (*Declared.unsaid, "split", "queries", "population")
 
     source: Source
     """Where the rows are, who published them, and under which licence."""
-    population: Annotated[int, Field(ge=1)] | None = None
+    population: Positive | None = None
     """About how many rows there are, as publicly stated, and never as counted: for plans and
     warnings; and from 524,289 on a folder or query is read in batches.
     """
@@ -201,7 +201,8 @@ class Contract(Declared):
         groups: dict[int, tuple[GroupKey | Literal["label"], ...]] = {}
         count = 1
         if 1 < self.target.count <= _MOST_SHOTS:
-            count, keys = self.target.count, ("label",)
+            count = self.target.count
+            keys = ("label",)
             groups[count] = keys
         for name in self.features:
             key = self.columns[name].halves(name)
@@ -220,7 +221,7 @@ class Contract(Declared):
         """What answers are measured on."""
         if self.label is None:
             return "none"
-        if self.privacy.budget.benchmark or self.queries:
+        if self.is_benchmark or self.queries:
             return "public"
         return "charged" if self.split and self.split.evaluation_epsilon is not None else "none"
 
@@ -229,7 +230,8 @@ class Contract(Declared):
         """Columns that a source must have: the declared ones, the id of the person, the day on
         which a row arrived, and its sign.
         """
-        person, more = self.privacy.person, (self.source.arrived, self.source.sign)
+        person = self.person
+        more = (self.source.arrived, self.source.sign)
         return (*self.columns, *([person.id_column] if person else []), *filter(None, more))
 
     def missing_words(self, column: str) -> tuple[str, ...]:
@@ -242,9 +244,7 @@ class Contract(Declared):
     @property
     def tells_row_count(self) -> bool:
         """See `Declared`: not where a word for a missing value leaves rows out."""
-        return super().tells_row_count and (
-            self.privacy.budget.benchmark or not self.drops_marked_rows
-        )
+        return super().tells_row_count and (self.is_benchmark or not self.drops_marked_rows)
 
     @property
     def drops_marked_rows(self) -> bool:
@@ -304,15 +304,16 @@ OF_ALL_ROWS = ("row_count", "both_labels", "unique")
 """Rules that no row by itself keeps or breaks."""
 
 
-def check_no_series(contract: Declared) -> Problems:
-    """What is no table with a time of arrival has no horizon."""
-    if contract.releases.horizon is not None:
-        yield (
-            "releases.horizon",
-            "is of rows that say when they arrived, or come in deliveries",
-            "no such key",
-        )
-    if contract.privacy.person and contract.privacy.person.max_rows_in_horizon is not None:
+def _check_without_horizon(contract: Contract | TextContract) -> Problems:
+    """What goes with a horizon alone."""
+    for key in ("arrived", "sign", "deliveries"):
+        if getattr(contract.source, key, None) is not None:
+            yield (
+                f"source.{key}",
+                "has no meaning without a horizon",
+                "no such key, or `releases.horizon`",
+            )
+    if contract.person and contract.person.max_rows_in_horizon is not None:
         yield (
             "privacy.person.max_rows_in_horizon",
             "has no meaning without a horizon",
@@ -324,17 +325,12 @@ def check_text_series(contract: TextContract) -> Problems:
     """Texts with a horizon come in deliveries, each of which is used in its period alone: so all
     periods cost what one does (`few_shot_plan`).
     """
-    source, privacy = contract.source, contract.privacy
+    source = contract.source
+    privacy = contract.privacy
     if source.deliveries is None and "undelivered" in source.model_fields_set:
         yield "source.undelivered", "has no meaning without `deliveries`", "no such key"
     if contract.releases.horizon is None:
-        if source.deliveries is not None:
-            yield (
-                "source.deliveries",
-                "has no meaning without a horizon",
-                "no such key, or `releases.horizon`",
-            )
-        yield from check_no_series(contract)
+        yield from _check_without_horizon(contract)
         return
     if source.deliveries is None:
         expected = "a folder with a file for each period: it says when a text arrived"
@@ -342,7 +338,7 @@ def check_text_series(contract: TextContract) -> Problems:
     if contract.generation is None or contract.ensemble is not None:
         expected = "`generation` alone: ensembles answer queries, and have no periods"
         yield "releases.horizon", "is of demonstrations", expected
-    if privacy.budget.benchmark:
+    if contract.is_benchmark:
         yield (
             "releases.horizon",
             "has no meaning for a benchmark",
@@ -356,22 +352,16 @@ def check_text_series(contract: TextContract) -> Problems:
 
 def check_series(contract: Contract) -> Problems:
     """A horizon comes with all that its guarantee goes by, and none of it comes alone."""
-    privacy, person = contract.privacy, contract.privacy.person
+    privacy = contract.privacy
+    person = contract.person
     if contract.source.deliveries is None and "undelivered" in contract.source.model_fields_set:
         yield "source.undelivered", "has no meaning without `deliveries`", "no such key"
     if contract.releases.horizon is None:
-        for key in ("arrived", "sign", "deliveries"):
-            if getattr(contract.source, key) is not None:
-                yield (
-                    f"source.{key}",
-                    "has no meaning without a horizon",
-                    "no such key, or `releases.horizon`",
-                )
-        yield from check_no_series(contract)
+        yield from _check_without_horizon(contract)
         return
     yield from _check_arrival(contract)
     yield from _check_columns(contract)
-    if privacy.budget.benchmark:
+    if contract.is_benchmark:
         yield (
             "releases.horizon",
             "has no meaning for a benchmark",
@@ -396,7 +386,7 @@ def _check_columns(contract: Contract) -> Problems:
     """What says when a row arrived, and whether it takes another one back, is used for nothing
     else.
     """
-    person = contract.privacy.person
+    person = contract.person
     used = (*contract.columns, *contract.source.ignore, *([person.id_column] if person else []))
     for key, column, others in (
         ("arrived", contract.source.arrived, used),

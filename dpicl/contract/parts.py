@@ -85,7 +85,7 @@ class Label(Rule):
     category is a class, and a number is predicted as a number.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = (*Rule.unsaid, "answers")
+    unsaid = (*Rule.unsaid, "answers")
 
     column: Name
     """The column to predict."""
@@ -141,7 +141,7 @@ class Word(Frozen):
     central template it is a column and `cuts` or `parts` are given here.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("missing",)
+    unsaid = ("missing",)
 
     field: Name
     """The attribute (local) or column (central) it depends on."""

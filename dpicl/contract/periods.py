@@ -129,7 +129,8 @@ class Calendar:
         """
         if every == ONCE:
             raise ParameterError("every", every, "day, week, month, quarter or year")
-        names, day = [period_at(every, first)], first.astimezone(UTC)
+        names = [period_at(every, first)]
+        day = first.astimezone(UTC)
         try:
             while len(names) < count:
                 day += timedelta(days=1)
@@ -147,11 +148,9 @@ class Calendar:
         these are none, or more than MOST_PERIODS. Raises ParameterError: as `of`.
         """
         if isinstance(length, int):
-            return (
-                Calendar.of(every, first=first, count=length)
-                if 1 <= length <= MOST_PERIODS
-                else None
-            )
+            if 1 <= length <= MOST_PERIODS:
+                return Calendar.of(every, first=first, count=length)
+            return None
         written = re.fullmatch(r"([1-9][0-9]{0,3}) (day|week|month|quarter|year)s?", length)
         end = written and _later(first, int(written[1]), written[2])
         if not end or every not in (*_DAYS, *_MONTHS):

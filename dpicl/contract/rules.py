@@ -28,7 +28,7 @@ def check_references(contract: Contract) -> Problems:
     yield from _check_stated(contract)
     yield from _check_rules(contract)
     yield from _check_held_out(contract)
-    person = contract.privacy.person
+    person = contract.person
     if person and person.id_column in (*contract.columns, *contract.source.ignore):
         expected = "a column of the source that is used nowhere else in the contract"
         yield "privacy.person.id_column", "is also declared or ignored", expected
@@ -112,7 +112,8 @@ def _check_rules(contract: Contract) -> Problems:
     label = contract.label
     if label is not None:
         yield from _check_column(contract, label.column, "label.column")
-        column, target = contract.columns[label.column], contract.target
+        column = contract.columns[label.column]
+        target = contract.target
         if label.answers and not label.has_rule and label.column in contract.numbers:
             yield (
                 "label.answers",
@@ -184,7 +185,7 @@ def _check_held_out(contract: Contract) -> Problems:
     ):
         if stated and contract.label is None:
             yield key, "has no meaning without a label", "no such key, or `label`"
-    if contract.privacy.budget.benchmark:
+    if contract.is_benchmark:
         if split is None:
             expected = (
                 "how a benchmark's rows are held out: column, train and test, or test_fraction"
@@ -216,7 +217,7 @@ def check_public_digest(contract: Declared, key: str) -> Problems:
     """A plain hash of rows stands in a contract of public rows alone: who knows all rows but one
     can test guesses of that one against it.
     """
-    if not contract.privacy.budget.benchmark:
+    if not contract.is_benchmark:
         yield (
             key,
             "is a hash of private rows, against which guesses can be tried",
@@ -322,10 +323,10 @@ def advice(contract: Contract) -> Iterator[str]:
     if contract.target.kind == "classes" and contract.target.count > _CLASSES:
         yield (
             f"label: has {contract.target.count} classes, and noise enters the counts of each; "
-            f"expected at most {_CLASSES}: "
-            "put classes together with `parts` and `answers`"
+            f"expected at most {_CLASSES}: put classes together with `parts` and `answers`"
         )
-    rate, population = contract.privacy.sampling_rate, contract.population
+    rate = contract.privacy.sampling_rate
+    population = contract.population
     if (
         population is not None
         and contract.releases.horizon is None
@@ -369,6 +370,5 @@ def _bins(contract: Contract) -> Iterator[str]:
             )
             yield (
                 f"columns.{name}: bounds from {low:.12g} to {high:.12g} make eight equal bins; if "
-                f"most values lie in one of them, "
-                f"state edges between bins{such}"
+                f"most values lie in one of them, state edges between bins{such}"
             )

@@ -18,7 +18,7 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -77,7 +77,7 @@ class Published(Frozen):
     are replaced while it is read.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("form",)
+    unsaid = ("form",)
 
     hub: (
         Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+$", max_length=200)]
@@ -122,11 +122,9 @@ class Published(Frozen):
     @property
     def version(self) -> str:
         """What names this state of the set in the cache."""
-        return (
-            self.revision[:12]
-            if self.revision
-            else hashlib.sha256(str(self.url).encode()).hexdigest()[:12]
-        )
+        if self.revision:
+            return self.revision[:12]
+        return hashlib.sha256(str(self.url).encode()).hexdigest()[:12]
 
 
 class Deltas(Frozen):
@@ -175,7 +173,7 @@ class TextSource(Origin):
     shipped with a package.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = (
+    unsaid = (
         *Origin.unsaid,
         "queries",
         "published",
@@ -412,7 +410,7 @@ class TextContract(Declared):
     """For method few_shot_generation."""
     ensemble: Ensemble | None = None
     """For method dp_icl."""
-    unsaid: ClassVar[tuple[str, ...]] = (*Declared.unsaid, "form")
+    unsaid = (*Declared.unsaid, "form")
 
     _edition_of: EditionOf | None = PrivateAttr(None)
 
@@ -434,12 +432,12 @@ class TextContract(Declared):
     @property
     def evaluation(self) -> Evaluation:
         """What answers are measured on."""
-        return "public" if self.privacy.budget.benchmark or self.source.queries else "none"
+        return "public" if self.is_benchmark or self.source.queries else "none"
 
     @property
     def tells_row_count(self) -> bool:
         """See `Declared`: not where a text may be left out for what it holds."""
-        return super().tells_row_count and (self.privacy.budget.benchmark or not self.leaves_out)
+        return super().tells_row_count and (self.is_benchmark or not self.leaves_out)
 
     @property
     def is_delivered(self) -> bool:

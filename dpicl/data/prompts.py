@@ -33,7 +33,6 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import (
     EncodedQueries,
     QueryTable,
-    ReleasedGroup,
     ReleasedGroups,
     ReleasedRows,
 )
@@ -55,7 +54,8 @@ def _put(pieces: Sequence[tuple[str, str | None]], fields: Mapping[str, str]) ->
 
 
 def _with_question(body: str, contract: Contract, label: int | None) -> str:
-    target, row = contract.target, " ".join(body.split())
+    target = contract.target
+    row = " ".join(body.split())
     if target.kind == "none":
         return row
     return f"{row} {target.question} {target.cue}" + (
@@ -95,7 +95,8 @@ def _central_text(values: Mapping[str, float | str], contract: Contract, label: 
     fields = {name: contract.columns[name].worded(value) for name, value in values.items()}
 
     def part_of(word: str, field: str) -> int:
-        value, rule = values[field], wording.words[word]
+        value = values[field]
+        rule = wording.words[word]
         if rule.parts:
             return _category_part(rule.parts, str(value))
         if value == MISSING:
@@ -173,11 +174,10 @@ def longest_demonstration(contract: Contract) -> str:
 
 def _texts(columns: list[list[float | str]], labels: list[int], contract: Contract) -> list[str]:
     rows = zip(*columns, strict=True) if columns else ((),) * len(labels)
-    groups = (
-        ReleasedGroup((), dict(zip(contract.features, row, strict=True)), label)
+    return [
+        _central_text(dict(zip(contract.features, row, strict=True)), contract, label)
         for row, label in zip(rows, labels, strict=True)
-    )
-    return central_demonstrations(ReleasedGroups(tuple(groups)), contract)
+    ]
 
 
 def _values(
@@ -187,11 +187,10 @@ def _values(
         return contract.columns[meaning.column].values(codes)
     column = contract.numbers[meaning.column]
     edges = list(meaning.edges)
-    edges[0], edges[-1] = (
-        max(edges[0], 3 * edges[1] - 2 * edges[2]),
-        min(edges[-1], 3 * edges[-2] - 2 * edges[-3]),
-    )
-    missing, digits = codes == len(edges) - 1, min(meaning.digits, column.decimals)
+    edges[0] = max(edges[0], 3 * edges[1] - 2 * edges[2])
+    edges[-1] = min(edges[-1], 3 * edges[-2] - 2 * edges[-3])
+    missing = codes == len(edges) - 1
+    digits = min(meaning.digits, column.decimals)
     numbers = placed(edges, digits, np.where(missing, 0, codes), shares).tolist()
     return [
         MISSING if none else number for none, number in zip(missing.tolist(), numbers, strict=True)
@@ -235,7 +234,9 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
         rows: bins of released rows, shape (rows, columns), the label last.
         queries: bins of the queries; their last column, the truth, is not looked at.
     """
-    shots, row_count, query_count = cell.shots or 0, len(rows), len(queries)
+    shots = cell.shots or 0
+    row_count = len(rows)
+    query_count = len(queries)
     if row_count < shots:
         return (
             picked_rows(np.resize(rows, (shots, rows.shape[1])), queries, cell, draws) % row_count
@@ -243,11 +244,9 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
     if cell.system == "icl-nested":
         every = replace(cell, shots=None)
         first = _draws(row_count, query_count, min(_NESTED, row_count), every, draws)
-        return (
-            first[:, :shots]
-            if shots <= _NESTED
-            else _with_further(first, row_count, shots, every, draws)
-        )
+        if shots <= _NESTED:
+            return first[:, :shots]
+        return _with_further(first, row_count, shots, every, draws)
     if cell.system == "icl-shared":
         return _draws(row_count, SHARED_SETS, shots, cell, draws)[
             np.arange(query_count) % SHARED_SETS

@@ -16,10 +16,9 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -68,11 +67,7 @@ class Received:
     @property
     def reports(self) -> int:
         """Of all kinds."""
-        return sum(
-            getattr(self, field.name)
-            for field in fields(self)
-            if not field.name.endswith("files") and field.name != "closed_with"
-        )
+        return sum(getattr(self, name) for name in _WORDS)
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -84,12 +79,11 @@ class Received:
         }
 
     def __str__(self) -> str:
-        kinds = {field.name: getattr(self, field.name) for field in fields(self)}
         said = [f"{number:,} {words}" for words, number in self.kinds.items()]
         files = ", ".join(
-            f"{kinds[name]:,} {words}"
+            f"{number:,} {words}"
             for name, words in _FILES.items()
-            if kinds[name] or name == "files"
+            if (number := getattr(self, name)) or name == "files"
         )
         closed = (
             ""
@@ -168,11 +162,9 @@ def count_open(
     """
     closed = Closed.read(close, checker) if close is not None and close.exists() else None
     files, others = report_files(place)
-    counts, tally, who = (
-        Counter(files=len(files), other_files=others),
-        Tally.empty(checker.questions),
-        [np.empty(0, dtype="S16")],
-    )
+    counts = Counter(files=len(files), other_files=others)
+    tally = Tally.empty(checker.questions)
+    who = [np.empty(0, dtype="S16")]
     with Parted(checker.questions, folder) as parted:
         for done, file in enumerate(files):
             progress(done, len(files))
@@ -245,10 +237,8 @@ class Parted:
     """
 
     def __init__(self, questions: Questionnaire, folder: Path | None = None) -> None:
-        secret, self._most_cells = (
-            system_stream(),
-            max(question.cells for question in questions.questions),
-        )
+        secret = system_stream()
+        self._most_cells = max(question.cells for question in questions.questions)
         # secret, so that nobody makes pseudonyms of one part
         self._factors = secret.words(3, np.uint64) | np.uint64(1)
         self._words = secret.words(self._most_cells + len(questions.questions), np.uint64)
@@ -263,12 +253,7 @@ class Parted:
         self._open.enter_context(passing(self._folder))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for writer in self._writers.values():
             writer.close()
         self._open.close()
@@ -281,10 +266,8 @@ class Parted:
             mixed ^= mixed >> np.uint64(32)  # else numbers in a row may fill few parts
             parts = mixed * self._factors[2] >> np.uint64(64 - PARTS.bit_length() + 1)
         order = np.argsort(parts, kind="stable")
-        table, ends = (
-            _table(answers.take(order)),
-            np.cumsum(np.bincount(parts.astype(np.int64), minlength=PARTS)),
-        )
+        table = _table(answers.take(order))
+        ends = np.cumsum(np.bincount(parts.astype(np.int64), minlength=PARTS))
         for part, (start, end) in enumerate(
             zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
         ):
@@ -400,7 +383,8 @@ class Closed:
         try:
             with np.load(path, allow_pickle=False) as file:
                 named = (str(file["collection"]), str(file["period"]))
-                stored, who = file["counts"], file["who"]
+                stored = file["counts"]
+                who = file["who"]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             raise DataError(
                 path.name,

@@ -68,13 +68,17 @@ def report_files(place: str) -> tuple[list[Place], int]:
         ]
     else:
         path = Path(place)
+
+        def is_hidden(below: Path) -> bool:
+            return any(part.startswith(".") for part in below.relative_to(path).parts)
+
         try:
             if stat.S_ISDIR(path.stat().st_mode):
                 found = [
                     *sorted(
                         below
                         for below in path.rglob("*")
-                        if below.is_file() and not _is_hidden(below.relative_to(path))
+                        if below.is_file() and not is_hidden(below)
                     )
                 ]
             elif path.name.endswith(SUFFIXES):
@@ -94,10 +98,6 @@ def report_files(place: str) -> tuple[list[Place], int]:
     return files, len(found) - len(files)
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
 def read_reports(place: Place) -> Iterator[Read]:
     """The reports of a file, some at a time, in bounded memory.
 
@@ -110,7 +110,10 @@ def read_reports(place: Place) -> Iterator[Read]:
             if place.name.endswith(".parquet"):
                 yield from _parquet(file, file.seek(0, 2), place.name)
             elif place.name.endswith(".gz"):
-                yield from _gzip(file, file.seek(0, 2), place.name)
+                size = file.seek(0, 2)
+                file.seek(0)
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield from read_lines(cast(BinaryIO, _Bounded(unpacked, size, place.name)))
             else:
                 yield from read_lines(file)
         except (
@@ -147,13 +150,6 @@ def _opened(place: Place) -> Iterator[Any]:
         raise DataError(place.name, f"cannot be read ({error.strerror})") from None
     with file:
         yield file
-
-
-def _gzip(file: Any, size: int, name: str) -> Iterator[Read]:
-    """Lines of a packed file, as far as it may unpack. Raises DataError: it unpacks to more."""
-    file.seek(0)
-    with gzip.GzipFile(fileobj=file) as unpacked:
-        yield from read_lines(cast(BinaryIO, _Bounded(unpacked, size, name)))
 
 
 @dataclass
@@ -411,7 +407,8 @@ class Checker:
         """Valid answers among reports in the columns of `SCHEMA`, and how many others there are of
         each kind.
         """
-        counts, left = Counter[str](), reports.combine_chunks()
+        counts = Counter[str]()
+        left = reports.combine_chunks()
         left = _without(left, pc.is_null(left["version"]), "malformed", counts)
         left = _without(left, pc.not_equal(left["version"], VERSION), "version", counts)
         left = _without(left, pc.is_null(left["collection"]), "malformed", counts)
@@ -450,9 +447,9 @@ class Checker:
             read_period(period)
         except ParameterError:
             return "malformed"
-        return (
-            "late" if _shape(period) == _shape(self.period) and period < self.period else "elsewhen"
-        )
+        if _shape(period) == _shape(self.period) and period < self.period:
+            return "late"
+        return "elsewhen"
 
     def _answers(self, left: pa.Table) -> tuple[Answers, np.ndarray]:
         """All that is left as answers, and which of them are valid."""
@@ -472,11 +469,13 @@ class Checker:
         number = np.where(known, number, 0)
         unary = np.array([isinstance(question.law, Unary) for question in questions])[number]
         sizes = np.array([question.cells for question in questions])[number]
-        lengths = np.where(unary, np.asarray(pc.fill_null(pc.list_value_length(bits), 0)), 1)
+        bit_counts = np.asarray(pc.fill_null(pc.list_value_length(bits), 0))
+        lengths = np.where(unary, bit_counts, 1)
         named = pc.fill_null(bits.flatten(), -1).to_numpy(zero_copy_only=False)
         # what else is listed belongs to no valid answer
-        of_bits = np.repeat(unary, np.asarray(pc.fill_null(pc.list_value_length(bits), 0)))
-        cells, is_bit = np.empty(lengths.sum(), dtype=np.int64), np.repeat(unary, lengths)
+        of_bits = np.repeat(unary, bit_counts)
+        cells = np.empty(lengths.sum(), dtype=np.int64)
+        is_bit = np.repeat(unary, lengths)
         cells[is_bit], cells[~is_bit] = named[of_bits], answer[~unary]
         rows = np.repeat(np.arange(len(lengths)), lengths)
         wrong = (cells < 0) | (cells >= sizes[rows])

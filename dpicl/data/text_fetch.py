@@ -9,7 +9,6 @@ the first download.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from dpicl.contract.load import edition
 from dpicl.contract.text import PUBLISHED, Published, PublishedFile, TextContract
+from dpicl.data.reading.files import file_sha256
 from dpicl.data.text_files import TEST, TRAIN, in_one, read_part
 from dpicl.ground.cache import FetchLimits, Progress, Visit
 from dpicl.ground.errors import DataError, SourceError
@@ -67,7 +67,10 @@ def fetch_texts(
             stated.source.obtain or "expected `published` under `source`, or files below DPICL_DATA"
         )
         raise SourceError(f"{contract.name}: no published set is named; {way}")
-    whole, tables, paths, digests = edition(stated, PUBLISHED), {}, {}, {}
+    whole = edition(stated, PUBLISHED)
+    tables = {}
+    paths = {}
+    digests = {}
     base = endpoint.rstrip("/") if published.hub else str(published.url)
     for split, file in ((TRAIN, published.train), (TEST, published.test)):
         local = getattr(whole.source, split).file
@@ -119,20 +122,15 @@ def _download(name: str, url: str, draft: Path, wanted: str | None, visit: Visit
         download(url, draft, visit, sha256=wanted)
     except SourceError as error:
         raise SourceError(f"{name}: {error}") from None
-    return wanted or _digest(draft)
+    return wanted or file_sha256(draft)
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _same(path: Path, wanted: str | None, name: str) -> str:
-    actual = _digest(path)
-    if wanted not in (None, actual):
+def _same(path: Path, wanted: str, name: str) -> str:
+    actual = file_sha256(path)
+    if actual != wanted:
         raise SourceError(
-            f"{name}: {path.name} in the cache has sha256 {actual[:12]}, expected "
-            f"{str(wanted)[:12]}; delete it to download it again"
+            f"{name}: {path.name} in the cache has sha256 {actual[:12]}, expected {wanted[:12]}; "
+            f"delete it to download it again"
         )
     return actual
 

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 
 from dpicl.contract.load import accepted, edition, edition_names
 from dpicl.contract.text import PUBLISHED, Form, TextContract, TextFile
-from dpicl.data.reading.files import check_delivered, delivered
+from dpicl.data.reading.files import delivered, file_sha256, forms_of
 from dpicl.data.text_records import (
     JSON_LINES,
     PERSON,
@@ -77,7 +77,7 @@ def load_texts(
         if not _has_stated_bytes(contract, part, path)
     }
     # of public queries, and before a private text is read
-    if other and not contract.privacy.budget.benchmark:
+    if other and not contract.is_benchmark:
         raise _other_file(contract, *next(iter(other.items())))
     if contract.is_delivered:
         assert paths is not None
@@ -106,12 +106,7 @@ def load_texts(
 
 def _has_stated_bytes(contract: TextContract, part: str, path: Path) -> bool:
     wanted = _file(contract, part).sha256
-    return wanted is None or _digest(path) == wanted
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    return wanted is None or file_sha256(path) == wanted
 
 
 def _other_file(contract: TextContract, part: str, path: Path, more: str = "") -> SourceError:
@@ -122,9 +117,9 @@ def _other_file(contract: TextContract, part: str, path: Path, more: str = "") -
         if edition_of is not None
         else str(_file(contract, part).sha256)[:12]
     )
-    same = ", or the same rows in another form" if contract.privacy.budget.benchmark else ""
+    same = ", or the same rows in another form" if contract.is_benchmark else ""
     return SourceError(
-        f"{contract.name}: {path.name}: the file has sha256 {_digest(path)[:12]}, expected "
+        f"{contract.name}: {path.name}: the file has sha256 {file_sha256(path)[:12]}, expected "
         f"{expected}{same}{more}"
     )
 
@@ -133,13 +128,11 @@ def _delivery(contract: TextContract, data_folder: Path | None, period: str | No
     """The texts of one period, perhaps none. Raises SourceError: they are not delivered, or no
     period is named.
     """
-    named, files = str(contract.source.deliveries), delivered(contract, data_folder, SUFFIXES)
+    files = delivered(contract, data_folder, SUFFIXES, [] if period is None else [period])
     if period is None:
         raise SourceError(
             f"{contract.name}: its texts come in deliveries; expected the release of a period"
         )
-    if contract.source.undelivered == "refused":
-        check_delivered(files, [period], contract.name, named, SUFFIXES)
     if (file := files.get(period)) is None:
         return parse_texts(b"", contract, f"{period}{SUFFIXES[0]}")
     path = below(data_folder or Path(), file, contract.name)
@@ -163,7 +156,7 @@ def load_public_texts(
     if paths is None:
         return labelled_texts(first_sentences()[TEST], contract, f"{contract.name}: bundled texts")
     if not _has_stated_bytes(contract, TEST, paths[TEST]):
-        if not contract.privacy.budget.benchmark:
+        if not contract.is_benchmark:
             raise _other_file(contract, TEST, paths[TEST])
         # all of which is public
         whole = load_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
@@ -237,21 +230,12 @@ def find_texts(
     return paths
 
 
-def _forms(contract: TextContract, part: str) -> tuple[str, ...]:
+def _forms(contract: TextContract, part: str) -> list[str]:
     """The paths that a file may have: of a public set, whose rows are compared, with any ending
     that can be read.
     """
     file = _file(contract, part).file
-    stem = _stem(file)
-    return (
-        (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if stem + suffix != file))
-        if contract.privacy.budget.benchmark
-        else (file,)
-    )
-
-
-def _stem(file: str) -> str:
-    return next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file)
+    return forms_of(file, SUFFIXES) if contract.is_benchmark else [file]
 
 
 def _how_to_get(contract: TextContract, part: str) -> str:
@@ -306,11 +290,12 @@ def split_texts(table: pa.Table, contract: TextContract, *, most: int | None = N
     Raises:
         DataError: there are too few texts to ask; or, in a benchmark, none to protect.
     """
-    train, test = _part(table, TRAIN, contract), _part(table, TEST, contract)
+    train = _part(table, TRAIN, contract)
+    test = _part(table, TEST, contract)
     # a file that is merely shuffled has the same content version: its rows must then have the same
     # places
     train = train.sort_by([(name, "ascending") for name in train.column_names])
-    if contract.privacy.budget.benchmark and PERSON in train.column_names:
+    if contract.is_benchmark and PERSON in train.column_names:
         both = len(set(train.column(PERSON).to_pylist()) & set(test.column(PERSON).to_pylist()))
         if both:  # held-out texts are not protected
             raise DataError(
@@ -318,7 +303,7 @@ def split_texts(table: pa.Table, contract: TextContract, *, most: int | None = N
             )
     stated = contract.query_count if contract.evaluation == "public" else 0
     query_count = stated if most is None else min(stated, most)
-    if test.num_rows < query_count or (contract.privacy.budget.benchmark and not train.num_rows):
+    if test.num_rows < query_count or (contract.is_benchmark and not train.num_rows):
         raise DataError(
             contract.name,
             f"has {test.num_rows} texts to ask; expected {query_count}, and at least one to "

@@ -81,7 +81,8 @@ def parse_records(
     )
     values: Fields = {}
     for field in fields:
-        column, limit = table.column(field), most_bytes(len(data))
+        column = table.column(field)
+        limit = most_bytes(len(data))
         try:
             # in which one long text may stand for a million records
             if pa.types.is_dictionary(column.type):
@@ -152,7 +153,12 @@ def _json_list(data: bytes, where: str, *, leave_out: bool) -> list[dict[str, An
     text = data.decode(errors=_ESCAPED) if leave_out else utf8(data, where)
     members = _json(text.removeprefix("\ufeff"))
     records = (
-        [record for record in members if isinstance(record, dict) and _is_utf8(record)]
+        [
+            record
+            for record in members
+            if isinstance(record, dict)
+            and not _HALF.search(json.dumps(record, ensure_ascii=False))  # of a byte or letter
+        ]
         if isinstance(members, list)
         else None
     )
@@ -162,11 +168,6 @@ def _json_list(data: bytes, where: str, *, leave_out: bool) -> list[dict[str, An
         )
     tell_left_out(where, left_out=len(members) - len(records))
     return records
-
-
-def _is_utf8(record: dict[str, Any]) -> bool:
-    """Whether none of its bytes, or letters, is half of one."""
-    return not _HALF.search(json.dumps(record, ensure_ascii=False))
 
 
 def _as_text(value: Any) -> Any:
@@ -181,7 +182,9 @@ def _tagged(line: str) -> dict[str, Any] | None:
     """`a:O comedy:B-Genre film:O <=> <NULL>`: a text, and its slots as lists of phrases; None where
     a word has no tag.
     """
-    words, slots, phrase = [], dict[str, list[str]](), ""
+    words = []
+    slots = dict[str, list[str]]()
+    phrase = ""
     for pair in line.removesuffix("\r").partition(" <=> ")[0].split():
         word, _, tag = pair.rpartition(":")
         kind, _, slot = tag.partition("-")
@@ -238,7 +241,7 @@ def parse_texts(data: bytes, contract: TextContract, where: str) -> pa.Table:
         DataError: names file, field, rule and count, never a value; where the contract leaves
             records out that break it by themselves, of what is no record by itself.
     """
-    person = contract.privacy.person
+    person = contract.person
     fields = (contract.task.field, *contract.text_fields, *([person.id_column] if person else []))
     return labelled_texts(
         parse_records(data, tuple(dict.fromkeys(fields)), where, leave_out=contract.leaves_out),
@@ -255,7 +258,9 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
     """
     records = _Records({**fields}, where, contract.leaves_out)
     if isinstance(contract.task, Classification):
-        field, known, renamed = contract.task.field, contract.task.labels, contract.source.labels
+        field = contract.task.field
+        known = contract.task.labels
+        renamed = contract.source.labels
         records.values[_LABEL] = [
             renamed.get(label, label) if isinstance(label, str) else label
             for label in map(as_written, fields[field])
@@ -272,14 +277,15 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
         records.check(
             field, lambda value: not isinstance(value, str), f"field {field!r} is not text"
         )
-    person = contract.privacy.person
+    person = contract.person
     if person is not None:
         records.check(
             person.id_column,
             lambda value: value is None or value == "",
             f"field {person.id_column!r} is missing",
         )
-    pieces, labels = template_pieces(contract.text), records.values[_LABEL]
+    pieces = template_pieces(contract.text)
+    labels = records.values[_LABEL]
     texts = [
         plain_text(
             "".join(

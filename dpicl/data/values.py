@@ -171,7 +171,8 @@ class RowForm:
         """Rows of values, in the contract's order of columns and its types; columns that are not in
         the rows are left out.
         """
-        bins, columns = self.encoding.decode(codes), {}
+        bins = self.encoding.decode(codes)
+        columns = {}
         meanings = (*self.features, *([self.label] if self.label else []))
         for place, meaning in enumerate(meanings):
             unknown = bins[:, place] == UNKNOWN
@@ -215,9 +216,9 @@ def _label(contract: Contract) -> Meaning | None:
     label = contract.label
     if label is None:
         return None
-    return (
-        _parts(contract, label.column, label) if label.has_rule else _whole(contract, label.column)
-    )
+    if label.has_rule:
+        return _parts(contract, label.column, label)
+    return _whole(contract, label.column)
 
 
 def _whole(contract: Contract, name: str) -> Meaning:
@@ -235,12 +236,14 @@ def _parts(contract: Contract, name: str, rule: Rule) -> Meaning:
 
 
 def _listed(contract: Contract, name: str, categories: Sequence[tuple[str, ...]]) -> Meaning:
-    column, words = contract.listed[name], contract.missing_words(name)
+    column = contract.listed[name]
+    words = contract.missing_words(name)
     return Meaning(name, column.value_type, column.nullable, tuple(categories), missing=words)
 
 
 def _number(contract: Contract, name: str, inner: Iterable[float]) -> Meaning:
-    column, words = contract.numbers[name], contract.missing_words(name)
+    column = contract.numbers[name]
+    words = contract.missing_words(name)
     edges = (column.bounds[0], *column.at(inner), column.bounds[1])
     digits = column.digits(edges)
     return Meaning(name, column.type, column.nullable, (), edges, digits, words)

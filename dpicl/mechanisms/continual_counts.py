@@ -82,7 +82,7 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms import discrete_gaussian
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
-from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
+from dpicl.mechanisms.samplers import LARGEST_VARIANCE
 
 BITS = 16
 """b, with which rounding costs a hundred-thousandth of the noise."""
@@ -91,6 +91,8 @@ _LARGEST_COUNT = 2**40
 adds up to less than 2^21 in any horizon, so that sums and their noise fit into 64 bits.
 """
 _PRECISE = 64
+Windows = Sequence[tuple[int, int]]
+"""The first and the last period of each, counted from 1."""
 
 
 @lru_cache(maxsize=16)
@@ -101,7 +103,8 @@ def matrix(periods: int, bits: int = BITS) -> np.ndarray:
     root = [1 << _PRECISE]
     for j in range(1, periods):
         root.append(root[-1] * (2 * j - 1) // (2 * j))
-    squares, columns = 0, np.zeros((periods, periods), dtype=np.int64)
+    squares = 0
+    columns = np.zeros((periods, periods), dtype=np.int64)
     for length in range(1, periods + 1):
         squares += root[length - 1] ** 2
         norm = math.isqrt(squares)
@@ -212,7 +215,8 @@ class ContinualCounts:
     @property
     def squared_sensitivity(self) -> int:
         """D of equation (4) for these neighbours."""
-        distances, most = products(self.periods, self.bits), self.contribution.per_period
+        distances = products(self.periods, self.bits)
+        most = self.contribution.per_period
         full, rest = divmod(min(self.contribution.rows, most * self.periods), most)
         pairs = sum((full - distance) * distances[distance] for distance in range(1, full))
         added = most**2 * (full * distances[0] + 2 * pairs)
@@ -287,9 +291,7 @@ class ContinualCounts:
             matrix(self.periods, self.bits)[:last, :last].T, np.arange(1, last + 1) >= first
         )
 
-    def windows(
-        self, releases: Iterable[np.ndarray], windows: Sequence[tuple[int, int]]
-    ) -> np.ndarray:
+    def windows(self, releases: Iterable[np.ndarray], windows: Windows) -> np.ndarray:
         """Equation (3) from y_1, y_2, ..., y_last: noisy counts of the rows of some periods,
         (first, last) of each window, at no further cost.
 
@@ -303,14 +305,14 @@ class ContinualCounts:
                 total += weight * released
         return np.array(totals)
 
-    def covariance(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
+    def covariance(self, windows: Windows) -> np.ndarray:
         """Of the noise of equation (3) in any one cell, between windows (first, last): shape
         (windows, windows), float64.
         """
         weights = self._weights(windows)
         return float(self.variance or 0) * (weights @ weights.T)
 
-    def _weights(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
+    def _weights(self, windows: Windows) -> np.ndarray:
         """Of each window, up to the last period of any: shape (windows, periods)."""
         longest = max(last for _, last in windows)
         return np.array(
@@ -329,11 +331,9 @@ def _pairs(weights: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[tuple[
     """Each array with its weight. Raises ParameterError: there are more of the one than of the
     other.
     """
-    given, wrong = (
-        iter(arrays),
-        ParameterError(
-            "periods", "another number of arrays", f"one for each of {len(weights)} periods"
-        ),
+    given = iter(arrays)
+    wrong = ParameterError(
+        "periods", "another number of arrays", f"one for each of {len(weights)} periods"
     )
     for weight in weights:
         if (array := next(given, None)) is None:

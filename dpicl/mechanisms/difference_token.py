@@ -89,11 +89,9 @@ class DifferenceToken:
     @property
     def _range(self) -> Fraction:
         """r; at infinity that of `UNCLIPPED`."""
-        return (
-            self.amount
-            if self.amount is not None
-            else 2 * Fraction(UNCLIPPED) / (self.voters * self.temperature)
-        )
+        if self.amount is not None:
+            return self.amount
+        return 2 * Fraction(UNCLIPPED) / (self.voters * self.temperature)
 
     def select(self, sums: Sequence[int] | np.ndarray, stream: Stream) -> int:
         """Place of the sampled candidate by equation (3); `sums` are those of (2), exact, shape

@@ -27,7 +27,7 @@ from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.accounting.pure import discrete_gaussian
 from dpicl.ground.randomness import Stream
-from dpicl.mechanisms.vector_samplers import discrete_gaussians
+from dpicl.mechanisms.samplers import discrete_gaussians
 
 
 def noisy_sums(sums: Iterable[int], *, variance: Fraction | None, stream: Stream) -> list[int]:

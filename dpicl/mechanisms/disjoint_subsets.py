@@ -23,7 +23,7 @@ import numpy as np
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.mechanisms.vector_samplers import uniforms
+from dpicl.mechanisms.samplers import uniforms
 
 LEFT_OUT = -1
 """Subset of a row that takes no part."""

@@ -70,17 +70,13 @@ def joint_top(
     ).draw(stream)
 
 
-def guarantee(
-    epsilon: Fraction | None, *, sensitivity: int, neighbours: Neighbours, unit: str = "row"
-) -> Guarantee:
+def guarantee(epsilon: Fraction | None, *, sensitivity: int, neighbours: Neighbours) -> Guarantee:
     """The cost of one `joint_top`, where one row has this sensitivity under these neighbours.
     Raises ParameterError: an epsilon not in (0, 10000], or a sensitivity below 1.
     """
     _check(epsilon, sensitivity)
     parameters = ("sensitivity", sensitivity), ("neighbours", neighbours.value)
-    return pure_guarantee(
-        "joint-exponential", epsilon, *parameters, neighbours=neighbours, unit=unit
-    )
+    return pure_guarantee("joint-exponential", epsilon, *parameters, neighbours=neighbours)
 
 
 @dataclass(frozen=True)
@@ -95,9 +91,11 @@ class Sequences:
 
     def draw(self, stream: Stream) -> list[int]:
         """Ranks by falling count of one of them, all alike; (4) after t."""
-        first, ranks = _drawn(self.firsts, stream), list[int]()
+        first = _drawn(self.firsts, stream)
+        ranks = list[int]()
         for j, (most, less) in enumerate(zip(self.within, self.below, strict=True)):
-            start, end = (less if j == first else 0), (less if j < first else most)
+            start = less if j == first else 0
+            end = less if j < first else most
             taken = sorted(rank for rank in ranks if rank >= start)
             rank = start + stream.below(end - start - len(taken))
             for place in taken:

@@ -61,12 +61,11 @@ def noisy_modes(
     return modes
 
 
-def guarantee(epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
+def guarantee(epsilon: Fraction | None) -> Guarantee:
     """The cost of one histogram (or one count)."""
     return pure_guarantee(
         "discrete-laplace",
         epsilon,
         ("sensitivity", 1),
         neighbours=Neighbours.ADD_OR_REMOVE_ONE,
-        unit=unit,
     )

@@ -48,7 +48,7 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
-from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms, uniforms_below
+from dpicl.mechanisms.samplers import bernoulli_exps, uniforms, uniforms_below
 
 _BITS, _INT64_BITS, _FEWEST_BITS = 62, 63, 12
 """Of the words that decide a coin: most, most beside a denominator in 64 bits, and fewest that are
@@ -95,7 +95,8 @@ def _largest(votes: np.ndarray, stream: Stream) -> np.ndarray:
 
 def _one_of(heads: np.ndarray, stream: Stream) -> np.ndarray:
     """The column of a uniform choice among the heads of every row; shape (rows,)."""
-    counts, chosen = heads.sum(axis=1), np.zeros(len(heads), dtype=np.int64)
+    counts = heads.sum(axis=1)
+    chosen = np.zeros(len(heads), dtype=np.int64)
     for count in np.unique(counts):
         chosen[counts == count] = uniforms(int(count), int((counts == count).sum()), stream)
     return (heads.cumsum(axis=1) > chosen[:, np.newaxis]).argmax(axis=1)
@@ -146,11 +147,9 @@ def bounded_range_maxima(
         )
     gaps, denominator, bits = _exponents(sets, epsilon, spread)
     sizes = np.array([len(votes) for votes in sets], dtype=np.int64)
-    starts, chosen, waiting = (
-        np.cumsum(sizes) - sizes,
-        np.zeros(len(sets), dtype=np.int64),
-        np.arange(len(sets)),
-    )
+    starts = np.cumsum(sizes) - sizes
+    chosen = np.zeros(len(sets), dtype=np.int64)
+    waiting = np.arange(len(sets))
     count = _TRIED_FIRST
     # the first success of independent tries: how many are made at once changes nothing
     while len(waiting):
@@ -170,14 +169,10 @@ def _exponents(
     """Of (4), for all candidates of one set after another: numerators, their denominator, and the
     bits of the words that toss for them.
     """
-    bounds, denominator = (
-        [(int(votes.max()), int(votes.min())) for votes in sets],
-        epsilon.denominator * spread,
-    )
-    widest, bits = (
-        max((most - least for most, least in bounds), default=0),
-        _INT64_BITS - denominator.bit_length(),
-    )
+    bounds = [(int(votes.max()), int(votes.min())) for votes in sets]
+    denominator = epsilon.denominator * spread
+    widest = max((most - least for most, least in bounds), default=0)
+    bits = _INT64_BITS - denominator.bit_length()
     fits = max(widest, 1) * epsilon.numerator <= _LARGEST and all(
         least >= -_LARGEST and most <= _LARGEST for most, least in bounds
     )
@@ -191,7 +186,7 @@ def _exponents(
 
 
 def exponential_guarantee(
-    epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row"
+    epsilon: Fraction | None, *, spread: int, neighbours: Neighbours
 ) -> Guarantee:
     """The cost of one `exponential_max`, where one row has this spread under these neighbours.
     Raises ParameterError: epsilon <= 0, or the spread is no whole number >= 1.
@@ -203,7 +198,6 @@ def exponential_guarantee(
         ("spread", spread),
         ("neighbours", neighbours.value),
         neighbours=neighbours,
-        unit=unit,
     )
 
 

@@ -85,7 +85,8 @@ class Grid:
             float(bound).is_integer() and abs(bound) <= 2**53 for bound in (self.low, self.high)
         )
         if is_whole and values.dtype.kind in "iu" and values.dtype.itemsize <= 4:
-            shortest, longest = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
+            shortest = np.iinfo(values.dtype).min
+            longest = np.iinfo(values.dtype).max
             if shortest <= self.high and self.low <= longest:
                 clipped = np.clip(
                     values, max(int(self.low), shortest), min(int(self.high), longest)
@@ -111,14 +112,13 @@ def noisy_means(
     """`noisy_mean` of every column, each at the cost of epsilon; columns may differ in length, and
     NaN is a missing value.
     """
-    units, lengths = grid.units(np.concatenate(columns)), [len(column) for column in columns]
+    units = grid.units(np.concatenate(columns))
+    lengths = [len(column) for column in columns]
     counts = [int(np.count_nonzero(~np.isnan(column))) for column in columns]
     # in two halves: a sum that wraps round at 2^64 would have no bounded sensitivity
-    upper, lower, owners = (
-        np.zeros(len(counts), np.int64),
-        np.zeros(len(counts), np.int64),
-        np.repeat(np.arange(len(counts)), lengths),
-    )
+    upper = np.zeros(len(counts), np.int64)
+    lower = np.zeros(len(counts), np.int64)
+    owners = np.repeat(np.arange(len(counts)), lengths)
     np.add.at(upper, owners, units >> 32)
     np.add.at(lower, owners, units & 0xFFFFFFFF)
     totals = [(high << 32) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]
@@ -168,20 +168,19 @@ def mean_of(total: float, count: float, grid: Grid) -> float:
     return float(min(max(mean, grid.low), grid.high))
 
 
-def sum_guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
+def sum_guarantee(grid: Grid, epsilon: Fraction | None) -> Guarantee:
     """The cost of one mean of `means_over`: equation (2)."""
     return pure_guarantee(
         "noisy-sum",
         epsilon,
         ("sum_sensitivity", grid.sensitivity),
         neighbours=Neighbours.ADD_OR_REMOVE_ONE,
-        unit=unit,
     )
 
 
-def guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
+def guarantee(grid: Grid, epsilon: Fraction | None) -> Guarantee:
     """The cost of one mean: equations (2) and (3) in sequence."""
     sensitivities = ("sum_sensitivity", grid.sensitivity), ("count_sensitivity", 1)
     return pure_guarantee(
-        "noisy-mean", epsilon, *sensitivities, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit=unit
+        "noisy-mean", epsilon, *sensitivities, neighbours=Neighbours.ADD_OR_REMOVE_ONE
     )

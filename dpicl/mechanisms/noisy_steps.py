@@ -86,19 +86,15 @@ class StepBudget(ABC):
 
     def plus(self, other: Self) -> Self:
         """Both together."""
-        return (
-            self
-            if self.amount is None or other.amount is None
-            else replace(self, amount=self.amount + other.amount)
-        )
+        if self.amount is None or other.amount is None:
+            return self
+        return replace(self, amount=self.amount + other.amount)
 
     def less(self, other: Self) -> Self:
         """What is left of this."""
-        return (
-            self
-            if self.amount is None or other.amount is None
-            else replace(self, amount=self.amount - other.amount)
-        )
+        if self.amount is None or other.amount is None:
+            return self
+        return replace(self, amount=self.amount - other.amount)
 
     @abstractmethod
     def counts(self, exact: Sequence[int], stream: Stream) -> list[int] | list[float]:
@@ -118,21 +114,21 @@ class StepBudget(ABC):
         """
 
     @property
-    @abstractmethod
     def deviation(self) -> float:
-        """Of the noise in every count."""
+        """Of the noise in every count: of Gaussian noise the scale."""
+        return self.scale
 
     @property
-    @abstractmethod
     def choice_scale(self) -> float:
         """By how much, of every unit of spread, a score may be below the largest one that is e
-        times as likely chosen.
+        times as likely chosen: by an exponential choice the scale.
         """
+        return self.scale
 
     @property
-    @abstractmethod
     def noise(self) -> float:
-        """The mean size of the noise in every count, about."""
+        """The mean size of the noise in every count, about: of Laplace noise the scale."""
+        return self.scale
 
     @abstractmethod
     def noise_of_each(self, tables: int) -> float:
@@ -179,16 +175,6 @@ class PureBudget(StepBudget):
         """See `StepBudget`."""
         return math.sqrt(2) * self.scale
 
-    @property
-    def choice_scale(self) -> float:
-        """See `StepBudget`."""
-        return self.scale
-
-    @property
-    def noise(self) -> float:
-        """See `StepBudget`."""
-        return self.scale
-
     def noise_of_each(self, tables: int) -> float:
         """See `StepBudget`."""
         return 0.0 if self.amount is None else tables / float(self.amount)
@@ -227,11 +213,6 @@ class GaussianBudget(StepBudget):
     def scale(self) -> float:
         """See `StepBudget`."""
         return 0.0 if self.amount is None else math.sqrt(self._variance) / self._fine
-
-    @property
-    def deviation(self) -> float:
-        """See `StepBudget`."""
-        return self.scale
 
     @property
     def choice_scale(self) -> float:

@@ -152,7 +152,8 @@ def _shifts(words: np.ndarray, law: Response) -> np.ndarray:
     Whole numbers all along, which numpy divides by one of them as fast as it multiplies floats;
     `clip`, as `maximum` of an array and a number would take longer than all the rest.
     """
-    first, largest = words.dtype.type(law.keep - law.lie), words.dtype.type((1 << law.bits) - 1)
+    first = words.dtype.type(law.keep - law.lie)
+    largest = words.dtype.type((1 << law.bits) - 1)
     np.clip(words, first, largest, out=words)
     np.subtract(words, first, out=words)
     np.floor_divide(words, words.dtype.type(law.lie), out=words)

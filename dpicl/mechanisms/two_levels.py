@@ -72,7 +72,9 @@ class TwoLevels:
     @property
     def sent(self) -> Response | Unary:
         """The law of one sending given the truth; equations (1) and (2)."""
-        first, second, bits = self.permanent, self.sending, self.sending.bits
+        first = self.permanent
+        second = self.sending
+        bits = self.sending.bits
         if isinstance(first, Unary):
             weight = first.weight * second.keep + (first.total - first.weight) * second.lie
             return Unary(first.categories, weight, first.total << bits)
@@ -88,10 +90,12 @@ class TwoLevels:
         """Of so many sendings together; equation (4)."""
         # beyond, the permanent answer is as good as known
         odds = min(sendings * self.sending.epsilon, 700.0)
-        a, lie = math.exp(odds), self.permanent.lie_probability
+        a = math.exp(odds)
+        lie = self.permanent.lie_probability
         if isinstance(self.permanent, Unary):
             return math.log(((1 - lie) * a + lie) / (lie * a + 1 - lie))
-        truth, others = self.permanent.truth_probability, self.permanent.categories - 1
+        truth = self.permanent.truth_probability
+        others = self.permanent.categories - 1
         return math.log((truth * a + others * lie) / (lie * a + truth + (others - 1) * lie))
 
 
@@ -118,10 +122,12 @@ def two_levels(permanent: Response | Unary, *, epsilon: float) -> TwoLevels:
 def _odds(permanent: Response | Unary, epsilon: float) -> float:
     """ln(p2 / q2) that solves equation (3)."""
     if isinstance(permanent, Unary):
-        lie, sent = permanent.lie_probability, 1 / (1 + math.exp(epsilon))
+        lie = permanent.lie_probability
+        sent = 1 / (1 + math.exp(epsilon))
         truth = (1 - lie - sent) / (1 - 2 * lie)
         return math.log(truth / (1 - truth))
-    first, wanted = permanent.truth_probability / permanent.lie_probability, math.exp(epsilon)
+    first = permanent.truth_probability / permanent.lie_probability
+    wanted = math.exp(epsilon)
     return math.log(
         (wanted * (first + permanent.categories - 2) - (permanent.categories - 1))
         / (first - wanted)

@@ -34,6 +34,10 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.installed import extra_missing
 from dpicl.ground.randomness import Draws
 
+CellTexts = dict[Cell, list[str]]
+"""Of each cell: prompts, or demonstrations."""
+ShownRows = list[dict[str, Any]]
+"""What a report shows of a release, row by row."""
 Data = Literal["table", "texts"]
 Trust = Literal["central", "local"]
 Reads = Literal["none", "released", "private"]
@@ -199,8 +203,7 @@ class Method(ABC):
         if contract.draft:
             raise PrivacyError(
                 f"{contract.name}: is a draft, and its lines marked LOOKED hold what rows say; "
-                f"write what is publicly known there, then "
-                "take `draft: true` out"
+                "write what is publicly known there, then take `draft: true` out"
             )
         if contract.takes_back and not self.is_series(contract):
             raise PrivacyError(
@@ -214,7 +217,7 @@ class Method(ABC):
                 f"are not read again; expected a method that "
                 f"counts its horizon, and not {self.title}"
             )
-        if not contract.privacy.budget.benchmark and math.isinf(point.epsilon):
+        if not contract.is_benchmark and math.isinf(point.epsilon):
             raise PrivacyError(
                 f"{contract.name}: epsilon=inf releases rows without noise; only a contract with "
                 f"`benchmark: true` allows it"
@@ -228,9 +231,9 @@ class Method(ABC):
         if self.baselines_read != "private":
             return None
         why = extra_missing("diffprivlib")
-        if not contract.privacy.budget.benchmark:
+        if not contract.is_benchmark:
             why = UNPAID_BASELINES
-        elif contract.privacy.person:
+        elif contract.person:
             why = "they protect rows, and the contract protects persons"
         return f"Baselines of {self.title} on {contract.name} are left out: {why}." if why else None
 
@@ -343,13 +346,13 @@ def check_width(contract: Contract, method: str) -> None:
 
 def draws_for(contract: Declared, seed: int) -> Draws:
     """Seeded streams on benchmarks, the operating system's randomness otherwise."""
-    return Draws(seed, contract.name, simulated=contract.privacy.budget.benchmark)
+    return Draws(seed, contract.name, simulated=contract.is_benchmark)
 
 
 def for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:
     """A guarantee for added or removed rows, stated for the contract's unit and neighbours."""
-    if contract.privacy.person:
-        guarantee = to_person(guarantee, contract.privacy.person.max_rows)
+    if contract.person:
+        guarantee = to_person(guarantee, contract.person.max_rows)
     return for_neighbours(guarantee, contract)
 
 

@@ -128,14 +128,16 @@ def _distinct(codes: np.ndarray, encoding: LocalEncoding) -> tuple[np.ndarray, n
     else:  # by the number of their cell, in the same order
         counts = np.bincount(np.ravel_multi_index(tuple(codes.T), encoding.sizes))
         cells = np.flatnonzero(counts)
-        distinct, weights = np.stack(np.unravel_index(cells, encoding.sizes), axis=1), counts[cells]
+        distinct = np.stack(np.unravel_index(cells, encoding.sizes), axis=1)
+        weights = counts[cells]
     return encoding.decode(distinct), weights
 
 
 def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] | int:
     """LR* and GNB* of released rows; of one class only, that label."""
     bins, weights = _distinct(rows.codes, encoding)
-    features, labels = local_design(bins, encoding), bins[:, -1]
+    features = local_design(bins, encoding)
+    labels = bins[:, -1]
     if len(np.unique(labels)) < 2:
         return int(labels[0])
     from sklearn.linear_model import LogisticRegression
@@ -196,7 +198,8 @@ def local_baselines(
     classes = encoding.bin_counts[-1]
     if classes == 1:
         return {}
-    test_features, truth = local_design(test.codes, encoding), test.codes[:, -1]
+    test_features = local_design(test.codes, encoding)
+    truth = test.codes[:, -1]
     models = local_models(rows, encoding)
     if isinstance(models, int):
         return dict.fromkeys(FITTED, _constant(truth, models, classes, numbers))
@@ -227,9 +230,12 @@ def central_baselines(
     """
     if contract.target.kind in ("number", "none"):
         return {}
-    truth, classes, results = label_codes(test, contract), contract.target.count, {}
+    truth = label_codes(test, contract)
+    classes = contract.target.count
+    results = {}
     for name in ("lr", "gnb", "lr-naive", "gnb-naive"):
-        naive, table = name.endswith("-naive"), subsample if name.endswith("-naive") else train
+        naive = name.endswith("-naive")
+        table = subsample if name.endswith("-naive") else train
         designs = [central_design(part, contract, one_hot=name == "lr") for part in (table, test)]
         fitted_on, tested_on = (
             designs if naive else [design.scaled(len(contract.features)) for design in designs]

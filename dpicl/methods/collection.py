@@ -171,7 +171,7 @@ class Collection:
     @property
     def statement(self) -> str:
         """What a client is promised that runs `python -m dpicl.client`."""
-        person = self.contract.privacy.person
+        person = self.contract.person
         of, reports = ("person", person.max_rows) if person else ("client", 1)
         each = (
             f", and {reports * self.sending_epsilon:.4g}-LDP in any one sending"
@@ -245,7 +245,7 @@ def collect(
 
     def codes() -> PrivateCodes:
         encoded = encode_clients(train, contract, encoding)
-        if contract.privacy.person is None:
+        if contract.person is None:
             return encoded
         reporting = train.once("rows", lambda: reporting_rows(train, contract, draws))
         return PrivateCodes(encoded.codes[reporting])
@@ -272,7 +272,8 @@ def collect_codes(
 ) -> Collected:
     """One collection from clients' true codes, shape (clients, answers)."""
     if chosen.design == "all-columns":
-        laws, secret = laws_for(encoding, epsilon), draws.secret("randomise", f"epsilon={epsilon}")
+        laws = laws_for(encoding, epsilon)
+        secret = draws.secret("randomise", f"epsilon={epsilon}")
         reports = [randomise(truth.codes[:, i], law, secret) for i, law in enumerate(laws)]
         return Reported(LocalReports(np.stack(reports).T), laws)
     about = f",about={chosen.about}" if chosen.about else ""
@@ -315,7 +316,8 @@ def expected_errors(
     better where it is sure of other columns. `asked` are the questions, with the laws of what is
     sent; those of the variant if left out.
     """
-    encoding, errors = encoding_of(contract, chosen), {}
+    encoding = encoding_of(contract, chosen)
+    errors = {}
     if chosen.design == "all-columns":
         laws: list[tuple[tuple[int, ...], Response | Unary]] = []
         for place, bins in enumerate(encoding.bin_counts):

@@ -28,9 +28,9 @@ from dpicl.data.central.exact_counts import ExactCounts
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import PrivateTable
-from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
+from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, Windows
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
-from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
+from dpicl.mechanisms.samplers import LARGEST_VARIANCE
 
 Arrays = Mapping[str, np.ndarray]
 """What is published of a period, int64."""
@@ -112,7 +112,7 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
     def counted(self, rows: PrivateTable, contract: Contract, places: np.ndarray) -> Exact:
         """Exact counts of the rows at these positions."""
 
-    def deviations(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
+    def deviations(self, windows: Windows) -> np.ndarray:
         """Of the noise in every cell of `counters`, by window."""
         return np.sqrt(np.diagonal(self.counters.covariance(windows)))
 
@@ -145,21 +145,15 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
         """
 
     @abstractmethod
-    def window_rows(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> WindowRows:
+    def window_rows(self, released: Sequence[Arrays], windows: Windows) -> WindowRows:
         """How many rows windows (first, last) of published periods have."""
 
     @abstractmethod
-    def errors(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> list[np.ndarray]:
+    def errors(self, released: Sequence[Arrays], windows: Windows) -> list[np.ndarray]:
         """Of each window, what noise is expected to do to every feature: `error_is`."""
 
     @abstractmethod
-    def compared(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> Iterator[Compared]:
+    def compared(self, released: Sequence[Arrays], windows: Windows) -> Iterator[Compared]:
         """Columns of these windows; those that are counted in several parts one part after
         another.
         """
@@ -169,7 +163,7 @@ def contribution_of(contract: Contract, *, signed: Fraction | int = 0) -> Contri
     """What a unit of a contract with a horizon may put in; `signed` as `Contribution` has it, where
     no row takes another back.
     """
-    person = contract.privacy.person
+    person = contract.person
     bounds = (person.rows_in_horizon, person.max_rows) if person else (1, 1)
     return Contribution(*bounds, signed=1 if contract.takes_back else signed)
 
@@ -194,12 +188,14 @@ def drawable(series: Made, contract: Contract, epsilon: float) -> Made:
     except ParameterError as error:
         if error.name != "variance":
             raise
-        unit, person = series.contribution, contract.privacy.person
-        expected, asking = "a larger one", "a row asks"
+        unit = series.contribution
+        person = contract.person
+        expected = "a larger one"
+        asking = "a row asks"
         if person:
-            expected, asking = (
-                f"{expected}, or fewer rows",
-                f"max_rows={unit.per_period} and {unit.rows} rows of a person in the horizon ask",
+            expected = f"{expected}, or fewer rows"
+            asking = (
+                f"max_rows={unit.per_period} and {unit.rows} rows of a person in the horizon ask"
             )
         expected += (
             f": {asking} for a deviation above 2^{LARGEST_VARIANCE.bit_length() // 2} of the "
@@ -221,13 +217,13 @@ def no_whole_table(contract: Contract) -> PrivacyError:
 
 def horizon_facts(contract: Contract) -> dict[str, object]:
     """The part of a horizon's name that every method's has."""
-    periods = contract.releases.calendar.periods
+    periods = contract.periods
     return {PERIODS: len(periods), "first": periods[0], "last": periods[-1]}
 
 
 def charged_together(contract: Contract, cost: Guarantee) -> str:
     """What is promised of a horizon, as the beginning of a sentence."""
-    periods = contract.releases.calendar.periods
+    periods = contract.periods
     back = ", corrections included" if contract.takes_back else ""
     return (
         f"All {len(periods)} periods from {periods[0]} to {periods[-1]} together are "

@@ -40,7 +40,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import cast
 
 import numpy as np
 
@@ -51,7 +51,7 @@ from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, draws_for
+from dpicl.methods.base import ZERO_SHOT, CellCost, CellTexts, ShownRows, draws_for
 from dpicl.methods.ensemble_plan import (
     FEW_SHOT,
     EnsemblePlan,
@@ -109,7 +109,8 @@ class AnsweringJob:
         """Where rows fall: by a secret key of each release; on a benchmark all epsilons see the
         same prompts, which costs nothing there.
         """
-        plan, person = self.plans[key], self.contract.privacy.person
+        plan = self.plans[key]
+        person = self.contract.person
         if self.draws.simulated:
             secret = self.draws.public("ensemble", f"shots={plan.point.shots}").bytes(32)
         elif self.spending is None:
@@ -142,7 +143,9 @@ def consult(
     and are asked alike share them, and what is stored already is not asked again. Raises
     ModelError: the model fails, for another reason than what stands in a prompt.
     """
-    voters, by_name, by_key = Voters(job.contract, model), dict[str, list[Votes]](), {}
+    voters = Voters(job.contract, model)
+    by_name = dict[str, list[Votes]]()
+    by_key = {}
     for key in job.plans:
         placement = job.placement(train, key)
         name, shape = placement.name, placement.shape
@@ -207,7 +210,9 @@ def real_rows(
     """
     if math.inf not in unit.epsilons:
         return {}
-    labels, texts, demonstrations = train.data.column("label"), train.data.column("text"), {}
+    labels = train.data.column("label")
+    texts = train.data.column("text")
+    demonstrations = {}
     for shots in unit.shots:
         generator = draws_for(contract, unit.seed).public(FEW_SHOT, f"shots={shots}").generator()
         rows = [int(row) for row in generator.permutation(train.row_count)[:shots]]
@@ -227,9 +232,9 @@ class DpIcl(TextMethod):
 
     name = "dp_icl"
     title = "DP-ICL"
-    trust: ClassVar[Trust] = "central"
+    trust = "central"
     answers_queries = True
-    baselines_read: ClassVar[Reads] = "none"
+    baselines_read = "none"
     options = EnsembleOptions
     draw_version = 1
     post_version = 1
@@ -249,9 +254,8 @@ class DpIcl(TextMethod):
         if contract.evaluation != "public":
             raise PrivacyError(
                 f"{contract.name}: a run of {self.name} answers queries, and held-out texts with "
-                f"something at stake are no public ones; "
-                "expected `source.queries` with texts declared public, or `dpicl ask` with "
-                "queries of yours"
+                "something at stake are no public ones; expected `source.queries` with texts "
+                "declared public, or `dpicl ask` with queries of yours"
             )
 
     def cost(self, contract: TextContract, point: Point[EnsembleVariant]) -> CellCost:
@@ -292,7 +296,7 @@ class DpIcl(TextMethod):
 
     def examples(
         self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """The first answers, with their queries."""
         texts = queries.data.column("text").to_pylist()[:EXAMPLES]
         return {
@@ -311,15 +315,12 @@ class DpIcl(TextMethod):
         queries: QueryTable,
         contract: TextContract,
         unit: Unit,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """Step 4 for released keywords, and what the paper compares with: real rows, and no
         demonstrations.
         """
         shown = {ZERO_SHOT: (), **real_rows(train, contract, unit)}
-        prompts = {
-            cell: answers.prompts_for(demonstrations, queries, contract)
-            for cell, demonstrations in shown.items()
-        }
+        prompts = answers.prompts_for(shown, queries, contract)
         texts = queries.data.column("text").to_pylist()
         for cell, given in released.items():
             if all(isinstance(member, list) for member in given):
@@ -345,7 +346,7 @@ class DpIcl(TextMethod):
             for cell, given in final.items()
         }
 
-    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> ShownRows:
         """One row per answer."""
         return [
             {"cell": cell.key, "query": number, "answer": answer_text(contract, answered)}

@@ -110,7 +110,8 @@ class EnsembleShape:
         """That of one release; `rows` are its shots.
         Raises PrivacyError: the aggregation does not fit the contract's answers.
         """
-        chosen, sizes = point.options, sizes_of(contract)
+        chosen = point.options
+        sizes = sizes_of(contract)
         aggregation = aggregation_of(contract, chosen)
         if contract.is_classification != (aggregation in ("votes", "soft-votes")):
             fitting = (
@@ -130,18 +131,19 @@ class EnsembleShape:
         gaussian = aggregation == "embedding" or (
             aggregation == "votes" and chosen.noise == "gaussian"
         )
-        subsets = chosen.subsets or sizes.subsets
         most = None if chosen.similarity is None else chosen.participations or PARTICIPATIONS
-        fixed = (
+        return EnsembleShape(
             aggregation,
             gaussian,
-            subsets,
+            chosen.subsets or sizes.subsets,
             shots_of(point),
             chosen.clip,
             contract.query_count,
             sizes.keywords,
+            chosen.similarity,
+            most,
+            is_calibrated(contract, chosen),
         )
-        return EnsembleShape(*fixed, chosen.similarity, most, is_calibrated(contract, chosen))
 
     @property
     def alone(self) -> bool:
@@ -151,9 +153,9 @@ class EnsembleShape:
     @property
     def uses(self) -> int:
         """In how many queries one row may take part."""
-        return (
-            self.queries if self.participations is None else min(self.participations, self.queries)
-        )
+        if self.participations is None:
+            return self.queries
+        return min(self.participations, self.queries)
 
     @property
     def embeds(self) -> bool:
@@ -175,8 +177,7 @@ class EnsembleShape:
         if drawn > row_bound:
             raise PrivacyError(
                 f"an ensemble of {self.subsets} prompts with {self.rows} rows each draws {drawn} "
-                f"of at least {row_bound} rows; "
-                f"expected fewer subsets or shots"
+                f"of at least {row_bound} rows; expected fewer subsets or shots"
             )
         return Fraction(drawn, row_bound)
 
@@ -229,9 +230,11 @@ def plan_release(contract: TextContract, point: Point[EnsembleVariant]) -> Ensem
     Raises PrivacyError: too few rows, no noise reaches this epsilon, or no price is known under the
     contract's neighbours.
     """
-    shape, budget = EnsembleShape.of(contract, point), contract.privacy.budget
+    shape = EnsembleShape.of(contract, point)
+    budget = contract.privacy.budget
     rate = shape.sampling_rate(sum(contract.row_bounds.values()))
-    neighbours, unit_of_protection = Neighbours(contract.privacy.neighbours), contract.privacy.unit
+    neighbours = Neighbours(contract.privacy.neighbours)
+    unit_of_protection = contract.privacy.unit
     if math.isinf(point.epsilon):
         nothing = Guarantee(math.inf, 0.0, neighbours, unit_of_protection, pure(math.inf))
         return EnsemblePlan(
@@ -332,7 +335,9 @@ def statement(contract: TextContract, point: Point[EnsembleVariant]) -> str:
     what it is not.
     """
     plan = plan_release(contract, point)
-    whole, answer, shape = plan.guarantee, plan.per_query, plan.shape
+    whole = plan.guarantee
+    answer = plan.per_query
+    shape = plan.shape
     last = shape.queries + 1
     prompts = f"{shape.subsets} prompts of about {shape.rows} rows"
     if shape.alone:
@@ -342,20 +347,17 @@ def statement(contract: TextContract, point: Point[EnsembleVariant]) -> str:
         prompts = "one row in each prompt" if shape.alone else f"in {shape.subsets} prompts"
         drawn = (
             f"The rows of a {whole.unit} take part in a query whose similarity to it is at least "
-            f"{shape.similarity:g} ({prompts}), and in "
-            f"{shape.uses} queries at most"
+            f"{shape.similarity:g} ({prompts}), and in {shape.uses} queries at most"
         )
     ending = "th" if 10 <= last % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(last % 10, "th")
     return (
         f"The answers to all {shape.queries} queries on {contract.name} together are "
-        f"({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one answer alone "
-        f"({answer.epsilon:.4g}, {answer.delta:.2g})-DP: anyone who reads all of them and "
-        f"guesses whether a certain {whole.unit} "
-        f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what "
-        f"they were, but for a chance of "
-        f"{whole.delta:.2g}. {drawn}; "
+        f"({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one answer alone ({answer.epsilon:.4g}, "
+        f"{answer.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain "
+        f"{whole.unit} was among the private ones has odds at most {math.exp(whole.epsilon):.3g} "
+        f"times what they were, but for a chance of {whole.delta:.2g}. {drawn}; "
         f"{'calibrated ' if shape.calibrated else ''}{shape.aggregation}, {amount(plan.noise)}. "
-        f"The {last}{ending} query is refused; asking the same queries again gives the "
-        f"same answers at no cost. Every number of shots and every seed is a release of its own. "
-        f"The queries themselves are not protected."
+        f"The {last}{ending} query is refused; asking the same queries again gives the same "
+        "answers at no cost. Every number of shots and every seed is a release of its own. The "
+        "queries themselves are not protected."
     )

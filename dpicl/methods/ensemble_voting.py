@@ -368,7 +368,8 @@ class RetrievalSpending:
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self._uses = most, Counter[bytes]()
+        self._most = most
+        self._uses = Counter[bytes]()
 
     def admit(self, _number: int, units: np.ndarray, is_near: np.ndarray) -> np.ndarray:
         """As `Spending.admit`, of the next query."""
@@ -470,7 +471,8 @@ class Public:
             texts = tuple(written[query])
             return Candidates(texts, embed(texts))
 
-        self._embed, self.candidates = lru_cache(LAST)(embed), lru_cache(LAST)(candidates)
+        self._embed = lru_cache(LAST)(embed)
+        self.candidates = lru_cache(LAST)(candidates)
 
     def points(self, texts: Sequence[str]) -> np.ndarray:
         """Embeddings of norm 1, shape (texts, d), of texts that a query's candidates were embedded
@@ -520,7 +522,8 @@ def decide(
     words = words_of(query)
     if not words:
         return []
-    length, of_words = min(plan.shape.keywords, len(words)), [counts[word] for word in words]
+    length = min(plan.shape.keywords, len(words))
+    of_words = [counts[word] for word in words]
     places = joint_top(
         of_words, length=length, epsilon=noise.epsilon, sensitivity=CHANGED_ANSWER, stream=stream
     )
@@ -547,7 +550,8 @@ def write_candidates(
     task = contract.task
     if isinstance(task, Classification) or not isinstance(model, TextGenerator):
         return {}
-    count, distinct = sizes_of(contract).candidates, list(dict.fromkeys(queries))
+    count = sizes_of(contract).candidates
+    distinct = list(dict.fromkeys(queries))
     prompts = [
         asking_prompt(contract, [], asking_query(contract, query))
         for query in distinct

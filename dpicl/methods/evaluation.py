@@ -77,11 +77,9 @@ def values(
     """What a mean is taken of, shape (queries,): 1 where the answer is right, else 0; of a number
     its error, NaN where the truth is missing.
     """
-    return (
-        (truth == answered).astype(np.float64)
-        if numbers is None
-        else np.abs(numbers.of_code[answered] - numbers.truth)
-    )
+    if numbers is None:
+        return (truth == answered).astype(np.float64)
+    return np.abs(numbers.of_code[answered] - numbers.truth)
 
 
 def measure(
@@ -101,7 +99,10 @@ def measure(
         balanced: whether accuracy is balanced over classes too; open answers have none.
         numbers: of a label that is a number, whose classes are bins.
     """
-    classes, mean_recall, auc, error = np.unique(truth), None, None, None
+    classes = np.unique(truth)
+    mean_recall = None
+    auc = None
+    error = None
     if balanced and numbers is None and len(classes) > 1:
         # a second to import: only where something is measured
         from sklearn.metrics import (

@@ -51,7 +51,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,7 +61,7 @@ from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, draws_for, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, CellTexts, ShownRows, draws_for, shots_of
 from dpicl.methods.few_shot_plan import (
     RANDOM_ROWS,
     GenerationShape,
@@ -196,11 +195,9 @@ def _select_one(
         sums = votes.sums[LIKELIEST : LIKELIEST + 1]
         if not test.are_below(sums, drawing.threshold, noises, text.stream("test", token)).any():
             return LIKELIEST, False
-    chosen, stream, sampling = (
-        drawing.noise.token,
-        text.stream("token", token),
-        text.plan.shape.sampling,
-    )
+    chosen = drawing.noise.token
+    stream = text.stream("token", token)
+    sampling = text.plan.shape.sampling
     if isinstance(chosen, TokenNoise) and sampling is not None:
         return sampling.draw(chosen.noisy(votes.sums, stream), text.stream("sample", token)), True
     return chosen.select(votes.scores, stream), True
@@ -211,7 +208,8 @@ def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> D
     row and costs nothing.
     """
     shape = GenerationShape.of(contract, unit.chosen(FewShotOptions).variant("icl"))
-    prompts, draws = WritingPrompts(contract, model, shape), draws_for(contract, unit.seed)
+    prompts = WritingPrompts(contract, model, shape)
+    draws = draws_for(contract, unit.seed)
     job = WritingJob({}, Memory(draws))
     cells = [Cell("icl", 0.0, shots) for shots in unit.shots]
     drafts = [
@@ -271,10 +269,8 @@ def random_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> Demo
     """
     if math.inf not in unit.epsilons:
         return {}
-    texts, labels = (
-        train.data.column("text"),
-        np.array(train.data.column("label").to_pylist(), dtype=object),
-    )
+    texts = train.data.column("text")
+    labels = np.array(train.data.column("label").to_pylist(), dtype=object)
     demonstrations = {}
     for shots in unit.shots:
         generator = draws_for(contract, unit.seed).public(RANDOM_ROWS, f"shots={shots}").generator()
@@ -297,9 +293,9 @@ class FewShotGeneration(TextMethod):
 
     name = "few_shot_generation"
     title = "DP few-shot generation"
-    trust: ClassVar[Trust] = "central"
+    trust = "central"
     answers_queries = False
-    baselines_read: ClassVar[Reads] = "none"
+    baselines_read = "none"
     options = FewShotOptions
     is_default = True
     draw_version = 1
@@ -331,7 +327,7 @@ class FewShotGeneration(TextMethod):
         chosen = point.options.model_dump(mode="json", by_alias=True)
         if not self.is_series(contract):
             return chosen
-        periods = contract.releases.calendar.periods
+        periods = contract.periods
         return {**chosen, PERIODS: len(periods), "first": periods[0], "last": periods[-1]}
 
     def statement(
@@ -352,13 +348,13 @@ class FewShotGeneration(TextMethod):
         """See `encode`."""
         return tuple(Demonstration(shot["label"], shot["text"]) for shot in content)
 
-    def written(self, released: Releases) -> dict[Cell, list[str]]:
+    def written(self, released: Releases) -> CellTexts:
         """See `TextMethod`."""
         return {cell: [shot.text for shot in texts] for cell, texts in released.items()}
 
     def examples(
         self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """All of them, as they stand in a prompt."""
         return {
             cell: answers.shown(texts, contract) for cell, texts in {**released, **public}.items()
@@ -372,15 +368,12 @@ class FewShotGeneration(TextMethod):
         queries: QueryTable,
         contract: TextContract,
         unit: Unit,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """Step 6, and without demonstrations."""
         shown = {ZERO_SHOT: (), **released, **public, **random_rows(train, contract, unit)}
-        return {
-            cell: answers.prompts_for(demonstrations, queries, contract)
-            for cell, demonstrations in shown.items()
-        }
+        return answers.prompts_for(shown, queries, contract)
 
-    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> ShownRows:
         """One row per text."""
         noisy = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
         return [

@@ -127,6 +127,7 @@ class GenerationShape:
         """Sizes of every text that is so chosen."""
         stated = sizes_of(contract)
         fixed = chosen.batches == "fixed"
+        is_ink = chosen.mechanism == "invisible-ink"
         candidates = {"contract": stated.candidates, "all": None}.get(
             str(chosen.candidates), chosen.candidates
         )
@@ -140,7 +141,10 @@ class GenerationShape:
             chosen.clip,
             chosen.private_tokens,
             Fraction(str(chosen.agreement or AGREEMENT[chosen.mechanism])),
-            *_temperature(chosen),
+            temperature=Fraction(str(chosen.temperature or 1)) if is_ink else None,
+            sampling=None
+            if is_ink or chosen.temperature is None
+            else VoteSampling(chosen.temperature, chosen.top_k, chosen.top_p),
         )
 
     @property
@@ -158,8 +162,7 @@ class GenerationShape:
         if drawn > row_bound:
             raise PrivacyError(
                 f"a label of at least {row_bound} rows is smaller than the {drawn} that are drawn "
-                f"from it; "
-                f"expected fewer voters, examples or shots"
+                "from it; expected fewer voters, examples or shots"
             )
         return Fraction(drawn, row_bound)
 
@@ -179,11 +182,9 @@ class GenerationShape:
             )
         if isinstance(noise.token, DifferenceToken):
             tokens = repeated(noise.token.event(neighbours), self.max_tokens)
-            return (
-                tokens
-                if rate == 1 or neighbours is Neighbours.REPLACE_ONE
-                else poisson_sampled(rate, tokens)
-            )
+            if rate == 1 or neighbours is Neighbours.REPLACE_ONE:
+                return tokens
+            return poisson_sampled(rate, tokens)
         once = (
             noise.token.event()
             if noise.test is None
@@ -253,9 +254,9 @@ def sizes_of(contract: TextContract) -> Generation:
 def pool_of(contract: TextContract, label: str) -> VoterPool:
     """Whose rows vote on a text of this label."""
     rows = contract.row_bounds
-    return (
-        VoterPool(label, rows[label]) if contract.is_classification else VoterPool(None, rows[""])
-    )
+    if contract.is_classification:
+        return VoterPool(label, rows[label])
+    return VoterPool(None, rows[""])
 
 
 def labels_of(contract: TextContract, seed: int, shots: int) -> tuple[str, ...]:
@@ -279,7 +280,8 @@ def plan_release(contract: TextContract, point: Point[FewShotVariant]) -> TextsP
     labels = labels_of(contract, point.seed, shots_of(point))
     counts = Counter(pool_of(contract, label) for label in labels)
     rates = {pool: shape.sampling_rate(pool.row_bound, count) for pool, count in counts.items()}
-    neighbours, budget = Neighbours(contract.privacy.neighbours), contract.privacy.budget
+    neighbours = Neighbours(contract.privacy.neighbours)
+    budget = contract.privacy.budget
     if math.isinf(point.epsilon):
         silent = Noise(
             _token(shape, None), None if shape.private_tokens is None else SparseVector(None, UNITS)
@@ -322,15 +324,6 @@ def _token(shape: GenerationShape, amount: Fraction | None) -> TokenNoise | Diff
     return TokenNoise(shape.kind, amount, shape.fixed)
 
 
-def _temperature(chosen: FewShotVariant) -> tuple[Fraction | None, VoteSampling | None]:
-    """Of a softmax that is priced, or of sampling that is free."""
-    if chosen.mechanism == "invisible-ink":
-        return Fraction(str(chosen.temperature or 1)), None
-    return None, None if chosen.temperature is None else VoteSampling(
-        chosen.temperature, chosen.top_k, chosen.top_p
-    )
-
-
 @dataclass(frozen=True)
 class GenerationTerms:
     """What is required of the noise: this epsilon and delta, under this relation, for one label or
@@ -359,11 +352,9 @@ class GenerationTerms:
         if self.neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             distinct = tuple(dict.fromkeys(events))
             return distinct[0] if len(distinct) == 1 else parallel(distinct)
-        return (
-            repeated(events[0], 2)
-            if self.several and self.shape.kind != "invisible-ink"
-            else events[0]
-        )
+        if self.several and self.shape.kind != "invisible-ink":
+            return repeated(events[0], 2)
+        return events[0]
 
 
 @lru_cache(maxsize=1024)
@@ -458,7 +449,7 @@ def statement(
             ]
             low, high = (max(ends) for ends in zip(*bounds, strict=True))
             bracketed = f"; prv-accountant bounds epsilon by {low:.4g} and {high:.4g}"
-    calendar = contract.releases.calendar.periods if of_period else ()
+    calendar = contract.periods if of_period else ()
     together = (
         f" So are the sets of all {len(calendar)} periods from {calendar[0]} to {calendar[-1]} "
         f"together, charged once."
@@ -467,10 +458,9 @@ def statement(
     )
     return (
         f"Each released set of demonstrations on {contract.name} is ({guarantee.epsilon:.4g}, "
-        f"{guarantee.delta:.2g})-DP and answers any "
-        f"number of queries: {shape.words}, {amount(plan)}{clipped}, sampling rate "
-        f"{rates}, {charged} charged for each text{bracketed}.{together} Every number of shots "
-        f"and every seed is a release of its own."
+        f"{guarantee.delta:.2g})-DP and answers any number of queries: {shape.words}, "
+        f"{amount(plan)}{clipped}, sampling rate {rates}, {charged} charged for each "
+        f"text{bracketed}.{together} Every number of shots and every seed is a release of its own."
     )
 
 

@@ -151,9 +151,8 @@ class WritingPrompts:
         if room < SHORTEST:
             raise ModelError(
                 f"model {self.model.description.name!r} reads {self.model.context} tokens, which "
-                f"leaves {max(room, 0)} for each of "
-                f"{self.shape.examples} examples; expected at least {SHORTEST}: fewer examples, "
-                f"fewer max_tokens or a longer context"
+                f"leaves {max(room, 0)} for each of {self.shape.examples} examples; expected at "
+                f"least {SHORTEST}: fewer examples, fewer max_tokens or a longer context"
             )
         return min(room, most)
 
@@ -205,7 +204,8 @@ class PrivateRows:
     def _split(self, text: Text, pool: VoterPool) -> dict[int, np.ndarray]:
         """The batch of every text that this pool's rows vote on, by the text's shot."""
         shots = [shot for shot, label in enumerate(text.plan.labels) if pool.label in (None, label)]
-        numbers, rate = self.of(pool), text.plan.drawings[pool].rate
+        numbers = self.of(pool)
+        rate = text.plan.drawings[pool].rate
         stream = text.job.journal.stream(text.key, f"batches {pool.label}")
         # places by what a row holds, wherever it stands
         if text.plan.shape.kind == "invisible-ink":
@@ -259,11 +259,9 @@ class FreshVoting:
         requests = []
         for text, tokens in written.items():
             pool = pool_of(self.prompts.contract, text.label)
-            numbers, rate, stream = (
-                self.rows.of(pool),
-                text.plan.drawings[pool].rate,
-                text.stream("subsets", len(tokens)),
-            )
+            numbers = self.rows.of(pool)
+            rate = text.plan.drawings[pool].rate
+            stream = text.stream("subsets", len(tokens))
             places = disjoint_subsets(
                 len(numbers),
                 sampling_rate=rate,
@@ -300,7 +298,9 @@ class FixedVoting:
     """
 
     def __init__(self, rows: PrivateRows, prompts: WritingPrompts, rule: VoteRule) -> None:
-        self._rows, self._prompts, self._rule = rows, prompts, rule
+        self._rows = rows
+        self._prompts = prompts
+        self._rule = rule
         self._session: VotingSession | None = None
         self._failed = False
         self._texts: list[Text] = []
@@ -323,7 +323,8 @@ class FixedVoting:
                 votes = zip(self._texts, self._session.vote(new_tokens), strict=True)
                 return {text: of_text for text, of_text in votes if of_text is not None}
             except Exception:  # noqa: BLE001 - a tokenizer may fail on a text in any way, and that must not show
-                self._failed, self._session = True, None
+                self._failed = True
+                self._session = None
         return dict(
             zip(
                 written,
@@ -415,11 +416,15 @@ class TextBlock:
         first: int,
         prompts: WritingPrompts,
     ) -> None:
-        self.key, self.job, self._first = key, job, first
+        self.key = key
+        self.job = job
+        self._first = first
         self._written: dict[Text, Tokens] = dict.fromkeys(texts, ())
         self._ended: set[Text] = set()
         self._private_tokens: Counter[Text] = Counter()
-        self.steps, self.most, self._model = 0, prompts.shape.max_tokens, prompts.model
+        self.steps = 0
+        self.most = prompts.shape.max_tokens
+        self._model = prompts.model
         while self.is_open and (tokens := job.journal.read(key, first + self.steps)) is not None:
             self._append(tokens)
 
@@ -484,7 +489,8 @@ def drafts_of(
         voters: of one text.
     """
     texts = [Text(job, key, shot, label) for shot, label in enumerate(labels)]
-    size, most = texts_a_block(prompts.shape, voters), prompts.shape.max_tokens
+    size = texts_a_block(prompts.shape, voters)
+    most = prompts.shape.max_tokens
     blocks = [texts[start : start + size] for start in range(0, len(texts), size)]
     firsts = [0] if len(blocks) == 1 else [number * most for number in range(1, len(blocks) + 1)]
     return [
@@ -513,11 +519,9 @@ def texts_a_block(shape: GenerationShape, voters: int) -> int:
     """Of fixed batches no more than have `VOTERS_AT_ONCE`, so that a block never keeps more in
     memory.
     """
-    return (
-        max(1, min(TEXTS_A_BLOCK, VOTERS_AT_ONCE // max(1, voters)))
-        if shape.fixed
-        else TEXTS_A_BLOCK
-    )
+    if shape.fixed:
+        return max(1, min(TEXTS_A_BLOCK, VOTERS_AT_ONCE // max(1, voters)))
+    return TEXTS_A_BLOCK
 
 
 def side_by_side(

@@ -41,16 +41,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.data.central.aggregate import assign, partition
 from dpicl.data.central.group_vectors import BITS, OF_LABEL, GroupCells, GroupVectors, Part
-from dpicl.data.central.groups import assign, partition
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import PrivateTable, ReleasedGroups
-from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
+from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, Windows
 from dpicl.mechanisms.noisy_mean import Origin
 from dpicl.mechanisms.noisy_steps import GaussianTotal
 from dpicl.methods.counted_horizon import (
@@ -78,7 +78,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
     periods: int
     contribution: Contribution
     total: GaussianTotal
-    error_is: ClassVar[str] = (
+    error_is = (
         "What noise alone is expected to do to an average of a column, in the group where it does "
         "most: to a mean, as a share of the width of its bounds; to "
         "a category's count, as a share of the group's rows"
@@ -93,7 +93,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         """
         vectors = GroupVectors(contract, partition(contract, shots), origin)
         total = total_of(contract, epsilon=epsilon, delta=delta)
-        periods = len(contract.releases.calendar.periods)
+        periods = len(contract.periods)
         made = GroupSeries(
             vectors, shots, periods, contribution_of(contract, signed=vectors.signed), total
         )
@@ -144,23 +144,17 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         """Equation (4)."""
         return self.vectors.averages(self._sums(released[:last], [(first, last)])[0])
 
-    def window_rows(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> WindowRows:
+    def window_rows(self, released: Sequence[Arrays], windows: Windows) -> WindowRows:
         """See `CountedHorizon`: of all groups together."""
-        deviations, variance = (
-            self.deviations(windows),
-            sum(cell.rows[2] for cell in self.vectors.cells),
-        )
+        deviations = self.deviations(windows)
+        variance = sum(cell.rows[2] for cell in self.vectors.cells)
         return WindowRows(
             self.vectors.rows(self._sums(released, windows)).sum(axis=1),
             deviations * variance**0.5,
             deviations,
         )
 
-    def errors(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> list[np.ndarray]:
+    def errors(self, released: Sequence[Arrays], windows: Windows) -> list[np.ndarray]:
         """See `CountedHorizon`."""
         rows = self.vectors.rows(self._sums(released, windows))
         noise = zip(rows.tolist(), self.deviations(windows).tolist(), strict=True)
@@ -176,13 +170,12 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
             [rows / groups] * groups, float(self.deviations([(1, self.periods)])[0])
         )
 
-    def compared(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> Iterator[Compared]:
+    def compared(self, released: Sequence[Arrays], windows: Windows) -> Iterator[Compared]:
         """Columns within groups, then the label and the shares of groups. A mean within its bounds
         is the share of its upper end, of two.
         """
-        sums, features = self._sums(released, windows), self.vectors.contract.features
+        sums = self._sums(released, windows)
+        features = self.vectors.contract.features
         for group in self.vectors.cells:
             for part in group.parts:
                 place = features.index(part.column) if part.column != OF_LABEL else len(features)
@@ -195,7 +188,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
             noise = np.diag([cell.rows[2] for cell in self.vectors.cells])
             yield Compared(len(features) + 1, self.vectors.rows(sums), noise)
 
-    def _sums(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> np.ndarray:
+    def _sums(self, released: Sequence[Arrays], windows: Windows) -> np.ndarray:
         """Noisy sums of windows: shape (windows, cells)."""
         longest = max(last for _, last in windows)
         return self.counters.windows((arrays[SUMS] for arrays in released[:longest]), windows)

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from dpicl.accounting.guarantee import amplify, epsilon_before
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.central import aggregate
-from dpicl.data.central.groups import GroupSums, assign, partition
+from dpicl.data.central.aggregate import GroupSums, assign, partition
 from dpicl.data.prompts import (
     central_demonstrations,
     central_queries,
@@ -47,10 +47,10 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, for_unit, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, CellTexts, ShownRows, for_unit, shots_of
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.options import GdpOptions
-from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
+from dpicl.methods.tabular_method import Alternatives, Arrays, Released, TabularMethod
 from dpicl.models.requests import prompt
 
 if TYPE_CHECKING:
@@ -70,13 +70,14 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
     name = "gdp_tabicl"
     title = "GDP-TabICL"
-    trust: ClassVar[Trust] = "central"
-    baselines_read: ClassVar[Reads] = "private"
+    trust = "central"
+    baselines_read = "private"
     options = GdpOptions
     draw_version = 3
     post_version = 2
     artefact = "released_groups.json"
-    prepare_stage, draw_stage = "subsample", "aggregate"
+    prepare_stage = "subsample"
+    draw_stage = "aggregate"
     makes_series = True
 
     def default_options(
@@ -166,12 +167,11 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             )
         return (
             f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and "
-            f"{cost.charged.epsilon:.4g}-DP counting the secret "
-            "subsample; it answers any number of queries. Every number of shots and every seed is "
-            "a release of its own."
+            f"{cost.charged.epsilon:.4g}-DP counting the secret subsample; it answers any number "
+            "of queries. Every number of shots and every seed is a release of its own."
         )
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+    def alternatives(self, contract: Contract) -> Alternatives:
         """See `TabularMethod`: some numbers of groups, where epsilon is what is charged; none of a
         series, which is no release of one table.
         """
@@ -269,7 +269,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
     def examples(
         self, released: Released[ReleasedGroups], contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """The same for all queries, labels in turn and the first group first: by released labels
         and public keys.
         """
@@ -291,7 +291,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         contract: Contract,
         unit: Unit,
         draws: Draws,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """Step 4: one prompt per query and cell, and the zero-shot ones."""
         texts = central_queries(queries, contract)
         examples = {ZERO_SHOT: list[str](), **self.examples(released, contract, unit, draws)}
@@ -327,7 +327,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
     def shown(
         self, released: Released[ReleasedGroups], contract: Contract, unit: Unit
-    ) -> list[dict[str, Any]]:
+    ) -> ShownRows:
         """One row per group, dates as people write them."""
         return [
             {
@@ -382,15 +382,15 @@ def _refuse_of_series(contract: Contract, point: Point[GdpOptions]) -> None:
     """Raises ParameterError: a subsample is stated, or another division of epsilon than counters
     have.
     """
-    privacy, rate = contract.privacy, point.sampling_rate
+    privacy = contract.privacy
+    rate = point.sampling_rate
     if rate is None and "sampling_rate" in privacy.model_fields_set:
         rate = privacy.sampling_rate
     if rate is not None and rate < 1:
         expected = (
             f"1: all rows of a period enter the counters of {contract.name}, whose horizon has no "
-            f"secret subsample; a pipeline's `sampling_rates: [1]`, "
-            "or `dpicl run --sampling-rates 1`, says so; a change of the contract begins all of "
-            "its horizons anew"
+            "secret subsample; a pipeline's `sampling_rates: [1]`, or `dpicl run --sampling-rates "
+            "1`, says so; a change of the contract begins all of its horizons anew"
         )
         raise ParameterError("sampling_rate", str(rate), expected)
     horizon = f"{contract.name} has a horizon of periods"

@@ -56,11 +56,9 @@ def prices(method: Method, contract: Declared, unit: Unit) -> dict[Cell, CellCos
 def released_by(method: Method, cell: Cell, known: Container[Cell]) -> Cell:
     """The release that a cell's rows come from, of these."""
     named = Cell(cell.system.replace("icl-", f"{method.source}-", 1), cell.epsilon)
-    return (
-        named
-        if cell.system.startswith("icl-") and named in known
-        else Cell(method.source, cell.epsilon)
-    )
+    if cell.system.startswith("icl-") and named in known:
+        return named
+    return Cell(method.source, cell.epsilon)
 
 
 def fitted_on(method: Method, cell: Cell, name: str) -> Cell:

@@ -23,7 +23,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from dpicl.ground.types import (
     Table,
 )
 from dpicl.ground.yaml_file import validate
-from dpicl.methods.base import CellCost, Trust, check_width, epsilon_of
+from dpicl.methods.base import CellCost, check_width, epsilon_of
 from dpicl.methods.collection import (
     Collected,
     Collection,
@@ -61,7 +61,7 @@ from dpicl.methods.collection import (
 )
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.methods.row_method import SHOWN, Pool, RowMethod
-from dpicl.methods.tabular_method import Arrays, Released
+from dpicl.methods.tabular_method import Alternatives, Arrays, Released
 
 _FEW_CELLS = 1 << 14
 """Of so many a model of all cells is fitted in a moment."""
@@ -72,7 +72,7 @@ class LdpTabicl(RowMethod[Collected]):
 
     name = "ldp_tabicl"
     title = "LDP-TabICL"
-    trust: ClassVar[Trust] = "local"
+    trust = "local"
     options = LdpOptions
     draw_version = 1
     post_version = 2
@@ -80,7 +80,8 @@ class LdpTabicl(RowMethod[Collected]):
     is_default = True
     takes_reports = True
     source = "reports"
-    draw_stage, derive_stage = "randomise", "reconstruct"
+    draw_stage = "randomise"
+    derive_stage = "reconstruct"
 
     def systems(self, options: LdpOptions) -> tuple[str, ...]:
         """See `Method`."""
@@ -92,7 +93,7 @@ class LdpTabicl(RowMethod[Collected]):
         one.
         """
         check_width(contract, self.name)
-        if contract.privacy.budget.benchmark:
+        if contract.is_benchmark:
             return
         for key, states in (
             ("split", contract.split is not None),
@@ -170,7 +171,8 @@ class LdpTabicl(RowMethod[Collected]):
         all answers, or one question. Raises ParameterError: the estimator takes fewer cells than
         the contract's attributes make.
         """
-        encoding, person = encoding_of(contract, point.options), contract.privacy.person
+        encoding = encoding_of(contract, point.options)
+        person = contract.person
         check_fits(point.options.estimator, encoding.sizes, contract.name)
         reports = costs_of_row(encoding, point.options, point.epsilon)
         return CellCost(compose_sequential(reports * (person.max_rows if person else 1)))
@@ -191,7 +193,7 @@ class LdpTabicl(RowMethod[Collected]):
             f"client; everything after is post-processing."
         )
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+    def alternatives(self, contract: Contract) -> Alternatives:
         """See `TabularMethod`: every design with the best model that is fitted in a moment, the
         usual one with a tree, and the paper's.
         """
@@ -257,7 +259,8 @@ class LdpTabicl(RowMethod[Collected]):
         count: int | None = None,
     ) -> ReleasedRows:
         """Step 2."""
-        variant, epsilon = point.options, point.epsilon
+        variant = point.options
+        epsilon = point.epsilon
         chance = draws.public(
             "rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={epsilon}"
         )

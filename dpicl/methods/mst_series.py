@@ -41,7 +41,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +54,7 @@ from dpicl.data.central.spanning_tree import CHOICE, FIRST, SECOND, Pair, joinin
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import PrivateCodes, PrivateTable
-from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
+from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, Windows
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
 from dpicl.methods.counted_horizon import (
     Arrays,
@@ -85,7 +85,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
     contribution: Contribution
     total: GaussianTotal
     structure: int
-    error_is: ClassVar[str] = (
+    error_is = (
         "What noise alone is expected to do to a column: the share of rows that its counts have "
         "in another bin than they should (total variation, 1 at "
         "most), by as many rows as the sums say there are"
@@ -103,7 +103,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         """The horizon that a contract states. Raises ParameterError: it has no such period as the
         structure's, or too much noise.
         """
-        periods = len(contract.releases.calendar.periods)
+        periods = len(contract.periods)
         chosen = structure or max(1, periods // 12)
         if chosen > periods:
             raise ParameterError(
@@ -182,7 +182,8 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
 
     def unpacked(self, about: Mapping[str, Any], flat: np.ndarray) -> ExactCounts:
         """See `CountedHorizon`."""
-        sizes, scopes = tuple(about["sizes"]), [tuple(scope) for scope in about["scopes"]]
+        sizes = tuple(about["sizes"])
+        scopes = [tuple(scope) for scope in about["scopes"]]
         shapes = [tuple(sizes[column] for column in scope) for scope in scopes]
         tables = np.split(flat, np.cumsum(list(map(prod, shapes)))[:-1])
         return ExactCounts(
@@ -250,21 +251,18 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         pairs = chosen_pairs(released[self.structure - 1]) if last >= self.structure else None
         merged = self.structure - 1
         if pairs and (first == 1 or first > self.structure):
-            counters, scopes = self.pairs(len(pairs)), [(*pair, self.features) for pair in pairs]
+            counters = self.pairs(len(pairs))
+            scopes = [(*pair, self.features) for pair in pairs]
             sums = (arrays[PAIRS] for arrays in released[merged:last])
             marginals += self._marginals(
                 counters, sums, max(1, first - merged), last - merged, scopes
             )
         return marginals
 
-    def window_rows(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> WindowRows:
+    def window_rows(self, released: Sequence[Arrays], windows: Windows) -> WindowRows:
         """See `CountedHorizon`: from every column's sum, as their noise is independent."""
-        counters, cells = (
-            self.counters,
-            np.array([size * self.sizes[-1] for size in self.sizes[:-1]]),
-        )
+        counters = self.counters
+        cells = np.array([size * self.sizes[-1] for size in self.sizes[:-1]])
         ends = np.cumsum(cells)[:-1]
         totals = counters.windows(
             (
@@ -279,9 +277,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             totals @ weights / weights.sum(), of_counts / np.sqrt(weights.sum()), of_counts
         )
 
-    def errors(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> list[np.ndarray]:
+    def errors(self, released: Sequence[Arrays], windows: Windows) -> list[np.ndarray]:
         """See `CountedHorizon`."""
         seen = self.window_rows(released, windows)
         noise = zip(seen.rows, seen.of_counts, strict=True)
@@ -290,11 +286,10 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             for rows, deviation in noise
         ]
 
-    def compared(
-        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
-    ) -> Iterator[Compared]:
+    def compared(self, released: Sequence[Arrays], windows: Windows) -> Iterator[Compared]:
         """See `CountedHorizon`: columns with the label."""
-        sums, scopes = [arrays[COLUMNS] for arrays in released], self._column_scopes
+        sums = [arrays[COLUMNS] for arrays in released]
+        scopes = self._column_scopes
         counted = [
             self._marginals(self.counters, sums[:last], first, last, scopes)
             for first, last in windows
@@ -325,7 +320,8 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             * self.contribution.rows
             * (2 if self.total.neighbours is Neighbours.REPLACE_ONE else 1)
         )
-        counters, to_come = self.pairs(self.features - 1), Fraction(self.periods, self.structure)
+        counters = self.pairs(self.features - 1)
+        to_come = Fraction(self.periods, self.structure)
         last = counters.covariance([(1, counters.periods)])[0, 0]
         later = GaussianBudget(to_come**2 / Fraction(last) if last else None)
         scores = pair_scores(_added(history), self.window(released, 1, self.structure), later)
@@ -351,10 +347,8 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         last: int,
         scopes: Sequence[Scope],
     ) -> list[NoisyMarginal]:
-        (counts,), scale = (
-            counters.windows(sums, [(first, last)]),
-            float(counters.covariance([(first, last)])[0, 0]) ** 0.5,
-        )
+        (counts,) = counters.windows(sums, [(first, last)])
+        scale = float(counters.covariance([(first, last)])[0, 0]) ** 0.5
         shapes = [tuple(self.sizes[column] for column in scope) for scope in scopes]
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
         tables = zip(scopes, shapes, np.split(counts, ends), strict=True)
@@ -366,11 +360,9 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
 
 def chosen_pairs(released: Arrays) -> list[Pair] | None:
     """The pairs that a period's release names; None before they were chosen."""
-    return (
-        [(int(column), int(other)) for column, other in released[CHOSEN]]
-        if CHOSEN in released
-        else None
-    )
+    if CHOSEN in released:
+        return [(int(column), int(other)) for column, other in released[CHOSEN]]
+    return None
 
 
 def _vector(counts: ExactCounts, scopes: Sequence[Scope]) -> np.ndarray:

@@ -59,7 +59,7 @@ from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_wh
 from dpicl.methods.mst_series import VERSION, Series
 from dpicl.methods.options import MstOptions
 from dpicl.methods.row_method import CentralRows
-from dpicl.methods.tabular_method import Arrays
+from dpicl.methods.tabular_method import Alternatives, Arrays
 
 Counts = list[NoisyMarginal]
 """One release: noisy counts over columns and pairs of these, with the label."""
@@ -75,7 +75,8 @@ class MstTabicl(CentralRows[Counts]):
     post_version = 4
     artefact = "released_counts.json"
     source = "counts"
-    draw_stage, derive_stage = "measure", "reconstruct"
+    draw_stage = "measure"
+    derive_stage = "reconstruct"
     triples = False
     """Whether three columns are counted together."""
     every_pair = True
@@ -123,7 +124,7 @@ class MstTabicl(CentralRows[Counts]):
             structure=point.options.structure,
         )
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+    def alternatives(self, contract: Contract) -> Alternatives:
         """Both kinds of noise, where the contract's budget has a delta to spend; none of a series,
         which is no release of one table.
         """
@@ -160,7 +161,8 @@ class MstTabicl(CentralRows[Counts]):
         """Of every release with Gaussian noise. Raises PrivacyError: there is none, or it is above
         the budget's.
         """
-        privacy, delta = contract.privacy, self._delta(contract, point)
+        privacy = contract.privacy
+        delta = self._delta(contract, point)
         if not delta or not (privacy.budget.benchmark or privacy.budget.delta):
             raise PrivacyError(
                 f"{contract.name}: its budget has no delta, which gaussian noise needs; expected "
@@ -183,7 +185,8 @@ class MstTabicl(CentralRows[Counts]):
         """See `Method`; a delta that is the budget's is written out: the budget is no part of a
         name.
         """
-        chosen, delta = point.options.model_dump(mode="json"), self._delta(contract, point)
+        chosen = point.options.model_dump(mode="json")
+        delta = self._delta(contract, point)
         named = chosen if delta is None else {**chosen, "delta": delta}
         if not self.is_series(contract):
             return named
@@ -209,8 +212,7 @@ class MstTabicl(CentralRows[Counts]):
         )
         return (
             f"The released counts are {promise}-DP; rows drawn from their model demonstrate for "
-            f"any number of queries and "
-            "shots. Every seed is a release of its own."
+            "any number of queries and shots. Every seed is a release of its own."
         )
 
     def measure(self, exact: ExactCounts, budget: StepBudget, stream: Stream) -> Counts:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, TypeVar, get_args
+from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from dpicl.contract.base import Frozen
+from dpicl.contract.base import Frozen, Positive, Share
 from dpicl.ground.types import Design, Estimator
 
 Sampling = Literal["nested", "shared", "prototype", "diverse", "near"]
@@ -45,7 +45,7 @@ class FewShotVariant(Frozen):
     The contract's value applies where a size is left out.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("temperature", "top_k", "top_p")
+    unsaid = ("temperature", "top_k", "top_p")
 
     mechanism: Literal["gaussian", "exponential", "clipped-logits", "invisible-ink"] = "gaussian"
     """How the next token is selected: from sums of votes with one of the paper's two noises, or
@@ -77,7 +77,7 @@ class FewShotVariant(Frozen):
     """`fixed` only: maximum number of tokens per text that private rows select. A sparse-vector
     test decides for each token whether the model's own, public choice will do.
     """
-    agreement: Annotated[float, Field(gt=0, lt=1)] | None = None
+    agreement: Share | None = None
     """With `private_tokens`: the share of votes at which the public choice is taken; 0.5 if left
     out, 0.95 for `clipped-logits`.
     """
@@ -246,18 +246,18 @@ class CentralOptions(Frozen):
 class MstOptions(CentralOptions):
     """Options of MST-TabICL."""
 
-    unsaid: ClassVar[tuple[str, ...]] = ("noise", "delta", "structure")
+    unsaid = ("noise", "delta", "structure")
 
     noise: Literal["laplace", "gaussian"] = "laplace"
     """Of counts and choices. `laplace`: epsilon is per row, with delta = 0. `gaussian`: less noise,
     at a `delta`; epsilon and delta are for what the contract protects, a row or a person, under its
     neighbours.
     """
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    delta: Share | None = None
     """`gaussian` only: delta of a whole release, far below 1 / (number of rows or persons); that of
     the contract's budget if left out.
     """
-    structure: Annotated[int, Field(ge=1)] | None = None
+    structure: Positive | None = None
     """Of a series (`releases.horizon`) only: the period, counted from 1, in which pairs of columns
     are chosen from all rows until then, once for the horizon; after a twelfth of it if left out.
     """
@@ -305,7 +305,7 @@ class EnsembleVariant(Frozen):
     The contract's value applies where a size is left out.
     """
 
-    unsaid: ClassVar[tuple[str, ...]] = ("similarity", "participations", "calibrate")
+    unsaid = ("similarity", "participations", "calibrate")
 
     aggregation: (
         Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"] | None
@@ -324,7 +324,7 @@ class EnsembleVariant(Frozen):
     """`soft-votes` only: log-probabilities are clipped to this distance below the largest, in
     nats.
     """
-    similarity: Annotated[float, Field(gt=0, lt=1)] | None = None
+    similarity: Share | None = None
     """Texts are retrieved, not sampled: those take part in a query whose cosine similarity to it is
     at least this, by the embedder, which is public. To be chosen without looking at the private
     texts.

@@ -108,7 +108,8 @@ def _write(prompts: WritingPrompts, shape: GenerationShape) -> None:
     contract, requests = prompts.contract, []
     # a made-up example votes, and a prompt without one
     for label in contract.demonstrated[:LABELS]:
-        public, text = prompts.public(label), contract.label_text(label)
+        public = prompts.public(label)
+        text = contract.label_text(label)
         requests.append(
             VoteRequest(
                 public, (prompts.voter(label, [prompts.example(PUBLIC_TEXT, text)]), public), ()

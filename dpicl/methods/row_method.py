@@ -30,7 +30,7 @@ from dpicl.data.values import Meaning, RowForm, central_form
 from dpicl.ground.errors import ModelRefusedError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import LABEL, EncodedQueries, PrivateTable, QueryTable, Table
-from dpicl.methods.base import ZERO_SHOT, Method, Reads, Trust, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellTexts, Method, ShownRows, shots_of
 from dpicl.methods.baselines import local_baselines
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.grid import fitted_on, points, released_by
@@ -65,7 +65,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     one release.
     """
 
-    baselines_read: ClassVar[Reads] = "released"
+    baselines_read = "released"
     draws_shots = True
     options: ClassVar[type[LdpOptions | CentralOptions]]
 
@@ -117,7 +117,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
 
     def examples(
         self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """The demonstrations of every in-context cell for one query: what `prompts` puts before its
         first one, without any.
         """
@@ -151,7 +151,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         contract: Contract,
         unit: Unit,
         draws: Draws,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """See `prompts_in_turn`."""
         return dict(self.prompts_in_turn(released, queries, contract, unit, draws))
 
@@ -206,9 +206,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
             ).items()
         }
 
-    def shown(
-        self, released: Released[Drawn], contract: Contract, unit: Unit
-    ) -> list[dict[str, Any]]:
+    def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> ShownRows:
         """Share of every level among the rows of each release; nothing of a label that is none."""
         return [
             {
@@ -246,7 +244,7 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
     row once.
     """
 
-    trust: ClassVar[Trust] = "central"
+    trust = "central"
     options: ClassVar[type[CentralOptions]]
 
     def systems(self, options: CentralOptions) -> tuple[str, ...]:
@@ -301,29 +299,24 @@ def in_context_unit(unit: Unit, rows: int) -> Unit:
     )
 
 
-def check_rows(method: Method, contract: Declared, unit: Unit, model: str) -> None:
+def check_rows(method: Method, contract: Declared, model: str) -> None:
     """Refuse what a tabular model cannot answer, before any row is read.
 
     Raises:
         ModelRefusedError: the method releases no rows, or what is asked for needs words, or queries
             that are answered one by one.
     """
-    why, expected = None, "a language model"
     if not isinstance(method, RowMethod):
-        why, expected = (
-            f"{method.title} releases none",
-            "a method that releases rows, or a language model",
-        )
+        why = f"{method.title} releases none; expected a method that releases rows"
     elif contract.evaluation == "charged":
-        why, expected = (
-            "`split.evaluation_epsilon` asks it private rows one by one",
-            "public rows to ask, `queries`, or a language model",
-        )
-    if why:
-        raise ModelRefusedError(
-            f"{contract.name}: model {model!r} is of kind tabular, which reads released rows, and "
-            f"{why}; expected {expected}"
-        )
+        why = "`split.evaluation_epsilon` asks it private rows one by one; expected public rows to "
+        why += "ask, `queries`"
+    else:
+        return
+    raise ModelRefusedError(
+        f"{contract.name}: model {model!r} is of kind tabular, which reads released rows, and "
+        f"{why}, or a language model"
+    )
 
 
 def row_method(method: Method) -> RowMethod[Any]:
@@ -338,11 +331,9 @@ def contexts(
     """Rows in context of every cell."""
     chosen = {}
     for cell, pool in method.pools(released, contract, unit).items():
-        count, most, chance = (
-            len(pool.codes),
-            shots_of(cell),
-            draws.public("context", cell.key).generator(),
-        )
+        count = len(pool.codes)
+        most = shots_of(cell)
+        chance = draws.public("context", cell.key).generator()
         places = (
             np.sort(chance.choice(count, most, replace=False)) if count > most else np.arange(count)
         )
@@ -370,7 +361,7 @@ def in_words(
     contract: Contract,
     unit: Unit,
     draws: Draws,
-) -> tuple[dict[Cell, list[str]], dict[Cell, list[str]]]:
+) -> tuple[CellTexts, CellTexts]:
     """For people, who read words: a few rows of each context, and what every query asks, by cell;
     no model is shown either.
     """

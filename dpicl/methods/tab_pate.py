@@ -57,6 +57,7 @@ from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods.base import CellCost, for_neighbours, for_unit
 from dpicl.methods.options import PateOptions
 from dpicl.methods.row_method import CentralRows
+from dpicl.methods.tabular_method import Alternatives
 
 COLUMNS_SHARE = Fraction(1, 8)
 """Of epsilon, for counts of columns."""
@@ -77,7 +78,8 @@ class Sizes:
     @staticmethod
     def of(chosen: PateOptions, epsilon: float, units: int) -> Sizes:
         """For about so many rows, or persons."""
-        total, counts_columns = exact_epsilon(epsilon), chosen.queries == "released"
+        total = exact_epsilon(epsilon)
+        counts_columns = chosen.queries == "released"
         columns = None if total is None else total * COLUMNS_SHARE * counts_columns
         left = None if total is None or columns is None else Fraction(float(total - columns))
         teachers = chosen.teachers or usual_teachers(units)
@@ -123,11 +125,11 @@ class TabPate(CentralRows[Labelled]):
 
     def sizes(self, contract: Contract, point: Point[PateOptions]) -> Sizes:
         """By options, epsilon and what the contract says of its rows."""
-        person = contract.privacy.person
+        person = contract.person
         units = (contract.population or USUAL_ROWS) // (person.max_rows if person else 1)
         return Sizes.of(point.options, point.epsilon, units)
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+    def alternatives(self, contract: Contract) -> Alternatives:
         """None: on no table that was measured is it the most accurate, and `dpicl plan` takes
         longer for each.
         """
@@ -158,7 +160,8 @@ class TabPate(CentralRows[Labelled]):
         self, contract: Contract, point: Point[PateOptions], rows: int
     ) -> Mapping[str, float]:
         """See `TabularMethod`: of counted columns' bins."""
-        sizes, bins = self.sizes(contract, point), row_encoding(contract).sizes
+        sizes = self.sizes(contract, point)
+        bins = row_encoding(contract).sizes
         if not sizes.counts_columns:
             return {}
         each = PureBudget(sizes.columns_epsilon).times(Fraction(1, len(contract.features)))
@@ -181,7 +184,8 @@ class TabPate(CentralRows[Labelled]):
         """Steps 0 to 3."""
 
         def entering() -> tuple[np.ndarray, np.ndarray | None]:
-            rows, person = contributing_rows(train, contract, draws), contract.privacy.person
+            rows = contributing_rows(train, contract, draws)
+            person = contract.person
             persons = None if person is None else train.numbers(person.id_column)[rows]
             return row_bins(train, contract)[rows], persons
 
@@ -239,10 +243,8 @@ def labelled(
     """
     chance = draws.public("queries", replicate).generator()
     if sizes.counts_columns:
-        share, stream = (
-            sizes.columns_epsilon and sizes.columns_epsilon / (len(bins) - 1),
-            draws.secret("columns", replicate),
-        )
+        share = sizes.columns_epsilon and sizes.columns_epsilon / (len(bins) - 1)
+        stream = draws.secret("columns", replicate)
         exact = [
             np.bincount(codes[:, column], minlength=size).tolist()
             for column, size in enumerate(bins[:-1])
@@ -345,11 +347,9 @@ def votes(
         queries: codes of shape (queries, columns but the label).
         sizes: bins of every column, the label last.
     """
-    labels, counted, size = (
-        sizes[-1],
-        np.zeros((len(queries), sizes[-1]), dtype=np.int64),
-        max(1, _AT_ONCE // (len(queries) * sizes[-1])),
-    )
+    labels = sizes[-1]
+    counted = np.zeros((len(queries), sizes[-1]), dtype=np.int64)
+    size = max(1, _AT_ONCE // (len(queries) * sizes[-1]))
     having = np.bincount(taught, minlength=teachers) > 0
     taught, present = (np.cumsum(having) - 1)[taught], int(having.sum())
     # to one without rows all labels are as likely, and the first is said

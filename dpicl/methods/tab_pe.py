@@ -63,7 +63,8 @@ class TabPe(CentralRows[Votes]):
     post_version = 2
     artefact = "released_votes.json"
     source = "votes"
-    draw_stage, derive_stage = "evolve", "reconstruct"
+    draw_stage = "evolve"
+    derive_stage = "reconstruct"
 
     def cost(self, contract: Contract, point: Point[TabPeOptions]) -> CellCost:
         """Of all votes together."""
@@ -77,8 +78,7 @@ class TabPe(CentralRows[Votes]):
         """See `Method`."""
         return (
             f"All released votes together are {cost.nominal.epsilon:.4g}-DP; rows drawn by them "
-            f"demonstrate for any number of queries and "
-            "shots. Every seed is a release of its own."
+            "demonstrate for any number of queries and shots. Every seed is a release of its own."
         )
 
     def column_errors(

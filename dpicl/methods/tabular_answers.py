@@ -85,7 +85,8 @@ def metrics_of(
     scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract: Contract
 ) -> dict[Cell, Metrics]:
     """Metrics of every cell, and of always answering the most frequent label."""
-    truth, numbers = truth_of(queries, contract), label_numbers(queries, contract)
+    truth = truth_of(queries, contract)
+    numbers = label_numbers(queries, contract)
     measured = {
         cell: measure_scores(truth, table, numbers=numbers)
         for cell, table in _measured(scores).items()
@@ -99,7 +100,8 @@ def values_of(
     """By cell, and of always answering the most frequent label: for every query 1 or 0, right or
     wrong; of a number its error.
     """
-    truth, numbers = truth_of(queries, contract), label_numbers(queries, contract)
+    truth = truth_of(queries, contract)
+    numbers = label_numbers(queries, contract)
     return {
         cell: values(truth, answers, numbers)
         for cell, answers in {**answered(scores), MAJORITY: most_frequent(truth)}.items()

@@ -49,7 +49,7 @@ from dpicl.ground.errors import PrivacyError, RunError
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 from dpicl.mechanisms import noisy_count
-from dpicl.methods.base import ZERO_SHOT, Data, Method, for_unit
+from dpicl.methods.base import ZERO_SHOT, CellTexts, Method, ShownRows, for_unit
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.tabular_answers import answered, averaged_cell
 
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from dpicl.methods.counted_horizon import CountedHorizon
 
 Arrays = Mapping[str, np.ndarray]
+Alternatives = Sequence[tuple[Mapping[str, str], int]]
+"""Options, and how many shots."""
 Drawn = TypeVar("Drawn")
 """What one release of a method is."""
 
@@ -73,9 +75,9 @@ class Released(Generic[Drawn]):
 class TabularMethod(Method, Generic[Drawn], abstract=True):
     """A method on the rows of a table: no model sees them."""
 
-    data: ClassVar[Data] = "table"
-    model_reads_rows: ClassVar[bool] = False
-    answers_queries: ClassVar[bool] = False
+    data = "table"
+    model_reads_rows = False
+    answers_queries = False
     prepare_stage: ClassVar[str | None] = None
     """What the stage is called in which `prepare` marks rows; None of methods that have none."""
     draw_stage: ClassVar[str]
@@ -166,7 +168,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """
         raise NotImplementedError
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+    def alternatives(self, contract: Contract) -> Alternatives:
         """Options to state for a release, and a number of demonstrations each, that are worth
         comparing before one is chosen.
         """
@@ -242,7 +244,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     @abstractmethod
     def examples(
         self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """Demonstrations of every in-context cell, as they stand in a prompt; looks at no query."""
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
@@ -259,7 +261,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         contract: Contract,
         unit: Unit,
         draws: Draws,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """One prompt per query and cell, and the zero-shot ones."""
 
     def prompts_in_turn(
@@ -308,9 +310,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         train = rows() if self.baselines_read == "private" else None
         return self.baselines(released, train, test, contract, unit, draws)
 
-    def shown(
-        self, released: Released[Drawn], contract: Contract, unit: Unit
-    ) -> list[dict[str, Any]]:
+    def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> ShownRows:
         """What was released, as a table for people; its keys are columns."""
         return []
 

@@ -27,7 +27,7 @@ from dpicl.data.prompts import (
 )
 from dpicl.ground.errors import ModelError
 from dpicl.ground.types import Demonstration, QueryTable
-from dpicl.methods.base import MAJORITY
+from dpicl.methods.base import MAJORITY, CellTexts
 from dpicl.methods.evaluation import (
     Metrics,
     majority,
@@ -50,19 +50,22 @@ def shown(demonstrations: Sequence[Demonstration], contract: TextContract) -> li
 
 
 def prompts_for(
-    demonstrations: Sequence[Demonstration], queries: QueryTable, contract: TextContract
-) -> list[str]:
-    """One prompt per query, all with the same demonstrations; those without content come last,
-    where the contract calibrates.
+    cells: Mapping[Cell, Sequence[Demonstration]], queries: QueryTable, contract: TextContract
+) -> CellTexts:
+    """One prompt per query, all of a cell with the same demonstrations; those without content come
+    last, where the contract calibrates.
     """
     texts = [
         *queries.data.column("text").to_pylist(),
         *(CONTENT_FREE if contract.calibrate else ()),
     ]
-    return [
-        asking_prompt(contract, shown(demonstrations, contract), asking_query(contract, text))
-        for text in texts
-    ]
+    return {
+        cell: [
+            asking_prompt(contract, shown(demonstrations, contract), asking_query(contract, text))
+            for text in texts
+        ]
+        for cell, demonstrations in cells.items()
+    }
 
 
 def ask_cell(
@@ -151,10 +154,8 @@ def metrics_of(
     answer. Answers that are texts of their own are measured by how near they come; no answer is
     frequent among them.
     """
-    truth, answered = (
-        truth_of(queries, contract),
-        {cell: answers_of(texts, contract) for cell, texts in outputs.items()},
-    )
+    truth = truth_of(queries, contract)
+    answered = {cell: answers_of(texts, contract) for cell, texts in outputs.items()}
     if isinstance(contract.task, FreeText):
         return {cell: measure_texts(truth, answers) for cell, answers in answered.items()}
     balanced = contract.is_classification
@@ -170,10 +171,8 @@ def values_of(
     """By cell, and of always giving the most frequent answer, for every query: 1 or 0, right or
     wrong; of texts of their own ROUGE-1.
     """
-    truth, answered = (
-        truth_of(queries, contract),
-        {cell: answers_of(texts, contract) for cell, texts in outputs.items()},
-    )
+    truth = truth_of(queries, contract)
+    answered = {cell: answers_of(texts, contract) for cell, texts in outputs.items()}
     if isinstance(contract.task, FreeText):
         return {cell: rouge1(truth, answers) for cell, answers in answered.items()}
     return {

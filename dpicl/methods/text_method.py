@@ -16,7 +16,7 @@ from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import TextContract
 from dpicl.ground.randomness import Draws, Stream, system_stream
 from dpicl.ground.types import PrivateTable, QueryTable
-from dpicl.methods.base import Data, Method
+from dpicl.methods.base import CellTexts, Method, ShownRows
 
 Releases = Mapping[Cell, Any]
 """Releases of a method by cell."""
@@ -25,8 +25,8 @@ Releases = Mapping[Cell, Any]
 class TextMethod(Method, abstract=True):
     """A method on private texts, which a language model reads."""
 
-    data: ClassVar[Data] = "texts"
-    model_reads_rows: ClassVar[bool] = True
+    data = "texts"
+    model_reads_rows = True
     votes_on_tokens: ClassVar[bool]
     """Whether rows vote on tokens of the model's own process, several units together; else whole
     prompts are answered, one unit at a time.
@@ -81,12 +81,12 @@ class TextMethod(Method, abstract=True):
     @abstractmethod
     def examples(
         self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """What people see of a release, by cell; `public` is the same, written without private
         rows.
         """
 
-    def written(self, released: Releases) -> dict[Cell, list[str]]:
+    def written(self, released: Releases) -> CellTexts:
         """Texts of the contract's kind that a release holds, by cell: what its `form` is said of.
         None where answers are released.
         """
@@ -101,7 +101,7 @@ class TextMethod(Method, abstract=True):
         queries: QueryTable,
         contract: TextContract,
         unit: Unit,
-    ) -> dict[Cell, list[str]]:
+    ) -> CellTexts:
         """One prompt per query and cell that is still to be asked; rows of `train` on benchmarks
         only, without noise.
         """
@@ -111,7 +111,7 @@ class TextMethod(Method, abstract=True):
         return {}
 
     @abstractmethod
-    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> ShownRows:
         """What was released, as a table for people; its keys are columns."""
 
 

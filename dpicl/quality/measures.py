@@ -77,11 +77,9 @@ def fitted(
     only.
     """
     labels = bins[:, -1]
-    return (
-        model.fit(features(bins[:, :-1], sizes[:-1]), labels)
-        if len(np.unique(labels)) > 1
-        else None
-    )
+    if len(np.unique(labels)) > 1:
+        return model.fit(features(bins[:, :-1], sizes[:-1]), labels)
+    return None
 
 
 def scores(

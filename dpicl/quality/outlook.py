@@ -39,23 +39,14 @@ from dpicl.quality.worth import Marginal, Quality, ReleasePoint, Score
 _GOOD, _LEAST_HALF, _LEAST_DEVIATIONS = 0.03, 0.01, 2.0
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean, and the half width of a 90 % interval around it; equation (2)."""
-
-    mean: float
-    half: float
-
-    @staticmethod
-    def of(values: Sequence[float]) -> Interval:
-        """Of one value for each population, at least two."""
-        factor = max(
-            _LEAST_DEVIATIONS,
-            float(stdtrit(len(values) - 1, 0.95)) * math.sqrt(1 + 1 / len(values)),
-        )
-        return Interval(
-            float(np.mean(values)), max(_LEAST_HALF, factor * float(np.std(values, ddof=1)))
-        )
+def half_width(values: Sequence[float]) -> float:
+    """Half the width of a 90 % interval around the mean of one value for each population, at least
+    two; equation (2).
+    """
+    factor = max(
+        _LEAST_DEVIATIONS, float(stdtrit(len(values) - 1, 0.95)) * math.sqrt(1 + 1 / len(values))
+    )
+    return max(_LEAST_HALF, factor * float(np.std(values, ddof=1)))
 
 
 @dataclass(frozen=True)
@@ -152,9 +143,8 @@ class TablePlan:
         most = max(outlook.epsilon for outlook in self.outlooks)
         best = self.best(most, self.middle).quality
         return (
-            f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, "
-            f"{best.method}, {best.worth}; "
-            "expected a larger epsilon, fewer columns or bins, or more rows."
+            f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, {best.method}, "
+            f"{best.worth}; expected a larger epsilon, fewer columns or bins, or more rows."
         )
 
 
@@ -187,7 +177,7 @@ def read_signal(text: str) -> float:
 def _count_of(contract: Contract, rows: int | None) -> int:
     """Rows as stated, or as they are known."""
     count = rows if rows is not None else contract.population
-    if count is None and contract.privacy.budget.benchmark:
+    if count is None and contract.is_benchmark:
         count = published_rows(contract.name)
     if count is None:
         unstated = (
@@ -251,10 +241,8 @@ def plan_table(
     signals = SIGNALS if signal is None else {"stated": read_signal(str(signal))}
     if contract.target.count == 1:
         signals = {}
-    simulated, populations = (
-        min(count, MOST_ROWS),
-        populations or (POPULATIONS // 2 if len(signals) > 1 else POPULATIONS),
-    )
+    simulated = min(count, MOST_ROWS)
+    populations = populations or (POPULATIONS // 2 if len(signals) > 1 else POPULATIONS)
     jobs = [
         (strength, number)
         for strength in signals.values() or [0.5]
@@ -304,9 +292,9 @@ def _outlooks(
             ]
             scores: tuple[Score, ...] = ()
             if signal is not None and losses:
-                loss = Interval.of(losses)
-                auc = signal - loss.mean
-                scores = (Score("AUC", auc, auc - loss.half, min(1.0, auc + loss.half)),)
+                auc = signal - float(np.mean(losses))
+                half = half_width(losses)
+                scores = (Score("AUC", auc, auc - half, min(1.0, auc + half)),)
             marginals = [
                 Marginal(names, float(np.mean([outcome.errors[names] for outcome in outcomes])))
                 for names in outcomes[0].errors

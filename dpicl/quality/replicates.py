@@ -123,7 +123,8 @@ class Replicates:
     """One release, and releases of rows of its model; the same ones again each time."""
 
     def __init__(self, point: ReleasePoint, drawn: Any) -> None:
-        self.point, self.sizes = point, point.encoding.bin_counts
+        self.point = point
+        self.sizes = point.encoding.bin_counts
         self.rows = max(1, round(point.method.row_count(drawn)))
         self.untold = point.method.uncounted(drawn, point.contract)
         self.draws = Draws(0, point.contract.name, simulated=True)
@@ -135,7 +136,8 @@ class Replicates:
 
     def _modelled(self, drawn: Any, draws: Draws) -> Modelled:
         """Of the release, or of a replicate."""
-        method, place = self.point.method, self.point.place
+        method = self.point.method
+        place = self.point.place
         rows = method.rows(drawn, *place, draws)
         return Modelled(
             self.point.encoding.decode(rows.codes), method.counted(drawn, self.point.contract)
@@ -183,10 +185,8 @@ class Replicates:
         promised, kept = [], []
         for number in range(count):
             draws = self._draws(number, "scores")
-            chance, made_up = (
-                draws.public("quality-signal", self.point.asked.key).generator(),
-                self.model.bins.copy(),
-            )
+            chance = draws.public("quality-signal", self.point.asked.key).generator()
+            made_up = self.model.bins.copy()
             shuffled = np.flatnonzero(chance.random(len(made_up)) >= (number + 1) / count)
             made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
             bins = self._released(made_up, draws)[1].bins
@@ -212,14 +212,16 @@ def quality_of(
         PrivacyError: rows are given of a table that is no benchmark.
     """
     contract, method = point.contract, point.method
-    if test is not None and not contract.privacy.budget.benchmark:
+    if test is not None and not contract.is_benchmark:
         raise PrivacyError(
             f"{contract.name}: {UNPAID_TRUTH}; expected a contract with `benchmark: true`"
         )
     if method.derive_stage is None or type(method).replicate is TabularMethod.replicate:
         return quality_by_noise(point)
     again = Replicates(point, drawn)
-    sizes, names, counted = again.sizes, point.encoding.names, again.model.counted
+    sizes = again.sizes
+    names = point.encoding.names
+    counted = again.model.counted
     label = len(sizes) - 1
     singles: list[Columns] = [(column,) for column in range(label + (sizes[-1] > 1))]
     with_label: list[Columns] = [(column, label) for column in range(label) if sizes[-1] > 1]
@@ -268,7 +270,8 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
     if again.sizes[-1] == 1:
         return ()
     bins = again.model.bins
-    model, (promised, kept) = learned(bins, again.sizes, again.draws), again.scores(count)
+    model = learned(bins, again.sizes, again.draws)
+    (promised, kept) = again.scores(count)
     seen = scores(model, bins, again.sizes)
     true = None if test is None or not len(test) else scores(model, test, again.sizes)
     found = []

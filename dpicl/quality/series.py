@@ -101,10 +101,8 @@ def drifts(
     if split < 1 or window < 1:
         return []
     windows = [(split + 1, last), (1, split)]
-    covariance, parts = (
-        series.counters.covariance(windows),
-        defaultdict[int, list[tuple[float | None, int]]](list),
-    )
+    covariance = series.counters.covariance(windows)
+    parts = defaultdict[int, list[tuple[float | None, int]]](list)
     for compared in series.compared(released, windows):
         parts[compared.column].append(_statistic(compared, covariance))
     return [_drift(columns[column], of_column) for column, of_column in sorted(parts.items())]
@@ -123,7 +121,8 @@ def _drift(name: str, parts: Sequence[tuple[float | None, int]]) -> Drift:
 
 def _statistic(compared: Compared, covariance: np.ndarray) -> tuple[float | None, int]:
     """Equations (2) to (4), and the degrees; None where noise hides one of the windows."""
-    (recent, earlier), sums = compared.counts, compared.counts.sum(axis=1)
+    (recent, earlier) = compared.counts
+    sums = compared.counts.sum(axis=1)
     cells = len(recent)
     if (sums < SURE * np.sqrt(compared.noise.sum() * np.diagonal(covariance)) + 1).any():
         return None, cells - 1
@@ -206,11 +205,10 @@ def aucs_by_period(
     """Equation (6) of the first period, the last, and as many between as `MOST_MODELS` lets be;
     none where the public rows have no two answers.
     """
-    test, encoding = point.bins(public), point.encoding
-    names, draws = (
-        point.contract.releases.calendar.periods,
-        draws_for(point.contract, point.asked.seed),
-    )
+    test = point.bins(public)
+    encoding = point.encoding
+    names = point.contract.periods
+    draws = draws_for(point.contract, point.asked.seed)
 
     def tested(first: int, last: int) -> tuple[float, float | None]:
         rows = point.method.rows(series.window(released[:last], first, last), *point.place, draws)
@@ -232,6 +230,7 @@ def _deviation(auc: float, test: np.ndarray) -> float | None:
     no, yes, *more = np.bincount(test[:, -1], minlength=2)
     if more:
         return None
-    first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    first = auc / (2 - auc)
+    second = 2 * auc**2 / (1 + auc)
     spread = auc * (1 - auc) + (no - 1) * (first - auc**2) + (yes - 1) * (second - auc**2)
     return float(np.sqrt(max(0.0, spread) / (no * yes)))

@@ -74,9 +74,12 @@ def fitted_quality(rows: np.ndarray, fresh: np.ndarray, encoding: LocalEncoding)
     # a second to import: only where something is fitted
     from sklearn.linear_model import LogisticRegression
 
-    bins, learned = encoding.decode(fresh), encoding.decode(rows[:_MOST_FITTED])
-    seen, shown = local_design(learned, encoding), local_design(bins, encoding)
-    labels, odds = learned[:, -1], np.zeros((len(fresh), encoding.bin_counts[-1]))
+    bins = encoding.decode(fresh)
+    learned = encoding.decode(rows[:_MOST_FITTED])
+    seen = local_design(learned, encoding)
+    shown = local_design(bins, encoding)
+    labels = learned[:, -1]
+    odds = np.zeros((len(fresh), encoding.bin_counts[-1]))
     answers = np.unique(labels)
 
     def chances(labels: np.ndarray) -> np.ndarray:
@@ -101,7 +104,8 @@ def voting_quality(
         column = contract.columns[name]
         values = column.coded([group.values[name] for group in groups.groups])
         likeness += 1 - column.distance(fresh.stored(name)[:, np.newaxis], values)
-    weights, odds = np.exp(likeness), np.zeros((fresh.row_count, contract.target.count))
+    weights = np.exp(likeness)
+    odds = np.zeros((fresh.row_count, contract.target.count))
     for place, group in enumerate(groups.groups):
         odds[:, group.label] += weights[:, place]
     return answer_quality(odds / odds.sum(axis=1, keepdims=True), truth)
@@ -223,14 +227,16 @@ def measure(
 
     outcomes: dict[tuple[int, float], Outcome] = {}
     for place, way in enumerate(ways):
-        method, unit = tabular(way.method), way.unit(contract, epsilons)
+        method = tabular(way.method)
+        unit = way.unit(contract, epsilons)
         draws = Draws(number, contract.name, simulated=True)
         for point, drawn in _drawn(method, contract, unit, train, draws):
             quality = None
             if method.derive_stage:
                 released = method.rows(drawn, contract, point, draws).codes
                 form = method.form(contract, point)
-                (test, shares), encoding = coded(form), form.encoding
+                (test, shares) = coded(form)
+                encoding = form.encoding
                 if made.truth is not None:
                     quality = fitted_quality(released, test, encoding)
                 errors = {
@@ -254,7 +260,8 @@ def measure(
 
 def _shares(codes: np.ndarray, encoding: LocalEncoding) -> dict[Columns, np.ndarray]:
     """Of rows in the bins of every column but the label, and in the cells of pairs of them."""
-    bins, count = encoding.decode(codes), len(encoding.bin_counts) - 1
+    bins = encoding.decode(codes)
+    count = len(encoding.bin_counts) - 1
     pairs: list[Columns] = list(combinations(range(count), 2))
     some = [(column,) for column in range(count)] + pairs[:: max(1, -(-len(pairs) // MOST_PAIRS))]
     return {columns: marginal(bins, columns, encoding.bin_counts) for columns in some}
@@ -316,7 +323,8 @@ def population(
         signal: AUC of logistic regression on the true rows, the mean over answers where there are
             several.
     """
-    made, truth = _features(contract, rows + FRESH, rng), None
+    made = _features(contract, rows + FRESH, rng)
+    truth = None
     if contract.target.count == 1:
         codes = np.column_stack([made.codes, np.zeros(len(made.codes), np.uint8)])
     else:
@@ -328,8 +336,8 @@ def population(
         for name, column in contract.columns.items()
         if name not in values.column_names
     }
-    if contract.privacy.person:  # of whom each has one row
-        beside[contract.privacy.person.id_column] = [*map(str, range(count))]
+    if contract.person:  # of whom each has one row
+        beside[contract.person.id_column] = [*map(str, range(count))]
     if contract.source.arrived:  # all at once
         beside[contract.source.arrived] = [str(contract.releases.first)] * count
     if contract.source.sign:  # to stay
@@ -361,7 +369,9 @@ def _features(contract: Contract, count: int, rng: np.random.Generator) -> _Feat
     z = rng.normal(size=(count, loadings.shape[1])) @ loadings.T + np.sqrt(1 - common) * rng.normal(
         size=(count, len(sizes))
     )
-    evenness, codes, shares = rng.choice([0.7, 2.0, 5.0]), np.empty(z.shape, np.uint8), []
+    evenness = rng.choice([0.7, 2.0, 5.0])
+    codes = np.empty(z.shape, np.uint8)
+    shares = []
     for place, size in enumerate(sizes):
         share = rng.dirichlet(np.full(size, evenness))
         if is_ordered[place]:
@@ -382,7 +392,8 @@ def _labelled(
     """Equations (3) and (4): codes with the label, and what a classifier makes of the fresh
     rows.
     """
-    encoding, of_classes = row_encoding(contract), contract.target.kind == "classes"
+    encoding = row_encoding(contract)
+    of_classes = contract.target.kind == "classes"
     answers = encoding.sizes[-1]
     scores = np.column_stack([_score(made, rng) for _ in range(answers if of_classes else 1)])
     if answers == 2:
@@ -391,7 +402,8 @@ def _labelled(
     else:
         of_label = rng.dirichlet(np.full(answers, 3.0))
     chances = _class_chances if of_classes else _ordered_chances
-    uniform, goal = rng.random(len(made.codes)), signal
+    uniform = rng.random(len(made.codes))
+    goal = signal
     for _ in range(_TRIES):
         strength = _strength(scores[:_SAMPLE], of_label, chances, goal)
         label = (
@@ -410,7 +422,8 @@ def _score(made: _Features, rng: np.random.Generator) -> np.ndarray:
     columns, shares, is_ordered = made
     count = columns.shape[1]
     saying = rng.choice(count, max(1, round(float(rng.choice(_SAYING)) * count)), replace=False)
-    weights, score = rng.lognormal(0, 0.7, (count,)), np.zeros(len(columns))
+    weights = rng.lognormal(0, 0.7, (count,))
+    score = np.zeros(len(columns))
     for place in saying.tolist():
         share = shares[place]
         effect: np.ndarray = rng.normal(size=len(share))
@@ -440,12 +453,11 @@ def _strength(
 
 def _ordered_chances(strength: float, scores: np.ndarray, of_label: np.ndarray) -> np.ndarray:
     """Of every code, cut from one score: shape (rows, answers)."""
-    x, low, high = (
-        strength * scores,
-        np.full(len(of_label) - 1, -40.0),
-        np.full(len(of_label) - 1, 40.0),
-    )
-    some, wanted = x[:_SAMPLE], np.cumsum(of_label)[:-1]
+    x = strength * scores
+    low = np.full(len(of_label) - 1, -40.0)
+    high = np.full(len(of_label) - 1, 40.0)
+    some = x[:_SAMPLE]
+    wanted = np.cumsum(of_label)[:-1]
     for _ in range(30):
         middle = (low + high) / 2
         is_low = expit(middle - some).mean(axis=0) < wanted

@@ -101,9 +101,8 @@ class TextQuality:
         if self.accuracy is not None:
             real = "" if self.real is None else f"; fitted on as many real texts {self.real:.3f}"
             lines.append(
-                f"accuracy on public texts of a classifier fitted on released ones: "
-                f"{self.accuracy:.3f}; "
-                f"the most frequent label {self.chance:.3f}{real}"
+                "accuracy on public texts of a classifier fitted on released ones: "
+                f"{self.accuracy:.3f}; the most frequent label {self.chance:.3f}{real}"
             )
         known, covered = (
             ", ".join(f"{share:.3f} of {n}" for n, share in zip(N_GRAMS, shares, strict=True))
@@ -131,7 +130,8 @@ def text_quality(
     """Compare released texts with public ones; at least one of each. `real` are those that were
     released from, of a benchmark.
     """
-    dataset, released = release.dataset, release.texts
+    dataset = release.dataset
+    released = release.texts
     texts, others = ([text for _, text in part] for part in (released, public))
     grams = [[set(_grams(part, n)) for part in (texts, others)] for n in N_GRAMS]
     alike = real and [real[place] for place in _some(len(real), len(released), dataset)]
@@ -180,10 +180,8 @@ def _accuracy(fitted: Labelled, public: Labelled) -> float:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    labels, truth = (
-        [label for label, _ in fitted],
-        np.array([label for label, _ in public], dtype=object),
-    )
+    labels = [label for label, _ in fitted]
+    truth = np.array([label for label, _ in public], dtype=object)
     if len(set(labels)) == 1:
         return float(np.mean(truth == labels[0]))
     hashed = HashingVectorizer(n_features=FEATURES, ngram_range=(1, 2), token_pattern=r"\w+")  # noqa: S106 - of words

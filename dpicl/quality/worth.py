@@ -48,10 +48,9 @@ _KEPT = 0.5
 LEVEL = 0.9
 """Of intervals."""
 JUDGED = (
-    "The classifier is fitted on released rows, and these promise too much: the same counts fit "
-    "it and judge it. The interval is "
-    f"where {LEVEL:.0%} of true values are, by releases simulated from this one and by public "
-    f"tables."
+    "The classifier is fitted on released rows, and these promise too much: the same counts fit it "
+    f"and judge it. The interval is where {LEVEL:.0%} of true values are, by releases simulated "
+    "from this one and by public tables."
 )
 """What must be known of a classifier's score."""
 _WORST = 3

@@ -480,7 +480,7 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
             "methods", unit.method, f"one of {', '.join(names)}: {contract.name} holds {kind}"
         )
     if plan.model.most_rows:
-        check_rows(method, contract, unit, plan.model.name)
+        check_rows(method, contract, plan.model.name)
     check_egress(contract, unit, plan.model)
     if plan.beside:
         _check_beside(contract, unit, plan)

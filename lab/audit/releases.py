@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from dpicl.accounting.guarantee import amplified_epsilon
 from dpicl.contract import Contract
-from dpicl.data.central.aggregate import AggregateOptions
-from dpicl.data.central.groups import assign, partition
+from dpicl.data.central.aggregate import AggregateOptions, assign, partition
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_count import noisy_modes

@@ -27,7 +27,8 @@ from transformers import AutoModelForCausalLM
 
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell
-from dpicl.data.reading.split import SplitTable, fewer
+from dpicl.data.reading.split import fewer
+from dpicl.ground.types import SplitTable
 from dpicl.home.settings import Settings
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.base import draws_for

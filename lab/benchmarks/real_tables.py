@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dpicl.contract import Contract
 from dpicl.data.reading.source import load_source
-from dpicl.data.reading.split import SplitTable, split_table
+from dpicl.data.reading.split import split_table
+from dpicl.ground.types import SplitTable
 from dpicl.home.settings import Settings
 from lab.benchmarks.figures import sized
 

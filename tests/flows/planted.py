@@ -16,8 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpicl.contract import Declared
-from dpicl.data.reading.split import SplitTable
-from dpicl.ground.types import PrivateTable
+from dpicl.ground.types import PrivateTable, SplitTable
 from tests.harness import shop
 from tests.library.text_contracts import lines, records
 

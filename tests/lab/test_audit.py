@@ -15,8 +15,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from dpicl.data.central.aggregate import AggregateOptions
-from dpicl.data.central.groups import assign, partition
+from dpicl.data.central.aggregate import AggregateOptions, assign, partition
 from dpicl.mechanisms.noisy_mean import noisy_means
 from lab.audit import CASES, epsilon_at_least, run_audits
 from lab.audit.means import ROWS, VALUE

@@ -15,8 +15,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian, parallel
 from dpicl.accounting.guarantee import Neighbours, amplified_epsilon, amplify
-from dpicl.data.central.aggregate import AggregateOptions, guarantee
-from dpicl.data.central.groups import partition
+from dpicl.data.central.aggregate import AggregateOptions, guarantee, partition
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.mechanisms.randomised_response import response

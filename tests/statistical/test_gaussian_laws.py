@@ -21,7 +21,7 @@ from dpicl.mechanisms.noisy_max import (
     exponential_maxima,
     gaussian_maxima,
 )
-from dpicl.mechanisms.vector_samplers import discrete_gaussians
+from dpicl.mechanisms.samplers import discrete_gaussians
 from tests.library.maxima import law_of_maximum
 from tests.statistical.sizes import DRAWS, independent, law_rejected, of_that_scale
 

@@ -135,7 +135,9 @@ def test_a_refusing_night_would_be_seen(place: Place, monkeypatch: pytest.Monkey
     """The fault as it was, in a mutant."""
     valid = parse._valid
     monkeypatch.setattr(
-        parse, "_valid", lambda values, read, *, refuse: valid(values, read, refuse=True)
+        parse,
+        "_valid",
+        lambda values, read, name, where, *, refuse: valid(values, read, name, where, refuse=True),
     )
     for name in ("an unknown label", "an empty id", "no day"):
         with pytest.raises(DataError):

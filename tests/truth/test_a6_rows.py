@@ -616,18 +616,18 @@ def test_a_frame_that_is_refused_as_a_whole_would_be_seen(monkeypatch: pytest.Mo
         test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault("a list", "age")
 
 
-def refusing(values: Any, read: Any, *, refuse: bool) -> Any:
+def refusing(values: Any, read: Any, *place: str, refuse: bool) -> Any:
     """As it was."""
-    return VALID(values, read, refuse=True)
+    return VALID(values, read, *place, refuse=True)
 
 
-def all_go(values: Any, read: Any, *, refuse: bool) -> Any:
-    typed, kept = VALID(values, read, refuse=refuse)
+def all_go(values: Any, read: Any, *place: str, refuse: bool) -> Any:
+    typed, kept = VALID(values, read, *place, refuse=refuse)
     return typed, kept if kept.all() else np.zeros_like(kept)
 
 
-def the_next_goes(values: Any, read: Any, *, refuse: bool) -> Any:
-    typed, kept = VALID(values, read, refuse=refuse)
+def the_next_goes(values: Any, read: Any, *place: str, refuse: bool) -> Any:
+    typed, kept = VALID(values, read, *place, refuse=refuse)
     return typed, kept if kept.all() else np.roll(kept, 1)
 
 

@@ -66,12 +66,12 @@ NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 class CategoryColumn(AnyColumn):
     """Categories from a public list; `texts` gives their wording in prompts."""
 
-    unsaid: ClassVar[tuple[str, ...]] = (*AnyColumn.unsaid, "nullable")
+    unsaid = (*AnyColumn.unsaid, "nullable")
     takes: ClassVar[str] = "categories"
     rule: ClassVar[str] = "known_categories"
     rule_text: ClassVar[str] = "holds only categories of the contract"
     stated_in: ClassVar[str] = "categories"
-    gap: ClassVar[str | None] = MISSING
+    gap = MISSING
     target: ClassVar[Literal["classes"]] = "classes"
 
     type: Literal["category"]
@@ -203,7 +203,8 @@ class CategoryColumn(AnyColumn):
 
         if not (pa.types.is_dictionary(values.type) and is_text(values.type.value_type)):
             return None
-        categories, chunks = pa.array(self.categories), []
+        categories = pa.array(self.categories)
+        chunks = []
         for chunk in values.chunks:
             texts = chunk.dictionary.cast(pa.string())
             codes = pc.index_in(texts, value_set=categories).cast(pa.int16()).take(chunk.indices)
@@ -238,7 +239,8 @@ class CategoryColumn(AnyColumn):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        categories, count = pa.array(self.categories), 0
+        categories = pa.array(self.categories)
+        count = 0
         for chunk in values.chunks:
             known = pc.is_in(chunk.dictionary, categories)
             if not pc.all(known).as_py():
@@ -295,7 +297,8 @@ class CategoryColumn(AnyColumn):
         """Features of a linear model, shape (rows, features), and their bounds: indicators
         (`one_hot`), else codes.
         """
-        column, size = codes[:, np.newaxis], len(self.categories)
+        column = codes[:, np.newaxis]
+        size = len(self.categories)
         if one_hot:
             return column == np.arange(size), [0] * size, [1] * size
         return column, [0], [max(size - 1, 1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import WithJsonSchema, model_validator
@@ -31,8 +31,8 @@ def _dates(least: int, most: int) -> WithJsonSchema:
 class DateColumn(IntegerColumn):
     """Days, or seconds, with public bounds, both included; counted from 1970-01-01 in UTC."""
 
-    takes: ClassVar[str] = "dates"
-    plain: ClassVar[bool] = False
+    takes = "dates"
+    plain = False
 
     type: Literal["date", "datetime"]  # type: ignore[assignment]  # so that dates are whole numbers to everything that counts them
     """`date`: days, as 2026-11-25. `datetime`: seconds in UTC, as 2026-11-25T12:30:00."""

@@ -41,7 +41,7 @@ _ROWS_PER_BLOCK = 1 << 14
 class NumberColumn(AnyColumn):
     """What all numeric columns have in common."""
 
-    unsaid: ClassVar[tuple[str, ...]] = (*AnyColumn.unsaid, "bins", "nullable")
+    unsaid = (*AnyColumn.unsaid, "bins", "nullable")
     takes: ClassVar[str] = "numbers"
     """Which types of Arrow, as `check_taken` names them."""
     rule: ClassVar[str] = "in_bounds"
@@ -320,10 +320,8 @@ def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.n
     bounds = [edge if numbers.dtype.kind == "f" else ceil(edge) for edge in edges.tolist()]
     # which stay in the cache from edge to edge
     for start in range(0, len(numbers), _ROWS_PER_BLOCK):
-        block, counts = (
-            numbers[start : start + _ROWS_PER_BLOCK],
-            codes[start : start + _ROWS_PER_BLOCK],
-        )
+        block = numbers[start : start + _ROWS_PER_BLOCK]
+        counts = codes[start : start + _ROWS_PER_BLOCK]
         for bound in bounds:
             np.add(counts, (block >= bound).view(np.uint8), out=counts)
     if missing is not None:
@@ -340,7 +338,8 @@ def placed(edges: Sequence[float], digits: int, bins: np.ndarray, share: np.ndar
     scale = 10.0**digits
     first, last = _multiples(edges, scale)
     numbers = (first[bins] + np.floor(share * (last - first + 1)[bins])) / scale
-    low, high = np.array(edges[:-1])[bins], np.array(edges[1:])[bins]
+    low = np.array(edges[:-1])[bins]
+    high = np.array(edges[1:])[bins]
     return np.where((last < first)[bins], low + share * (high - low), numbers)
 
 
@@ -359,7 +358,8 @@ def digits_for(edges: Sequence[float], digits: int, least: int) -> int:
 def _multiples(edges: Sequence[float], scale: float) -> tuple[np.ndarray, np.ndarray]:
     """The first and the last multiple of 1 / scale in every bin, times scale."""
     scaled = np.round(np.array(edges) * scale, 6)
-    first, last = np.ceil(scaled[:-1]), np.ceil(scaled[1:]) - 1
+    first = np.ceil(scaled[:-1])
+    last = np.ceil(scaled[1:]) - 1
     last[-1] = np.floor(scaled[-1])
     return first, last
 

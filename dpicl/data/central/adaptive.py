@@ -59,13 +59,11 @@ from dpicl.data.central.junction_tree import Scope, largest_clique, together
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_steps import StepBudget
 
-LABEL, COLUMNS, OTHERS, STAR, CHOICE = (
-    Fraction(1, 20),
-    Fraction(1, 4),
-    Fraction(1, 10),
-    Fraction(2, 5),
-    Fraction(1, 4),
-)
+LABEL = Fraction(1, 20)
+COLUMNS = Fraction(1, 4)
+OTHERS = Fraction(1, 10)
+STAR = Fraction(2, 5)
+CHOICE = Fraction(1, 4)
 """Parts of (1) and (2) of the budget, of (2)'s others and (3) of what is left, and of (5) of a
 round.
 """
@@ -104,9 +102,18 @@ def measure(exact: ExactCounts, *, budget: StepBudget, stream: Stream) -> list[N
     model = None
     for _ in range(rounds):
         model = graphical_model(exact.sizes, counts, earlier=model, steps=_STEPS)
-        later, choice = one_round.times(1 - CHOICE), purse.take(one_round, CHOICE)
-        able = _able(exact.sizes, candidates, counts, sum(of_label), later.noise)
-        best = _best(exact, able, model, sum(of_label), later=later, choice=choice, stream=stream)
+        later = one_round.times(1 - CHOICE)
+        choice = purse.take(one_round, CHOICE)
+        best = _best(
+            exact,
+            candidates,
+            counts,
+            model,
+            sum(of_label),
+            later=later,
+            choice=choice,
+            stream=stream,
+        )
         if best is None:
             counts += _star(exact, columns, purse.take(purse.left), stream)
             break
@@ -130,7 +137,9 @@ def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list
     Where no pair is worth counting. Where columns are chosen it is the mean over the choices, as if
     all were alike.
     """
-    features, first, left = len(sizes) - 1, budget.times(LABEL), budget.times(1 - LABEL)
+    features = len(sizes) - 1
+    first = budget.times(LABEL)
+    left = budget.times(1 - LABEL)
     left = left.times(1 - _again(rows, first, left))
     few = few_columns(sizes, rows, left)
     if few is None:
@@ -167,13 +176,12 @@ def few_columns(sizes: Sequence[int], rows: float, budget: StepBudget) -> int | 
     """
     if budget.amount is None:
         return None
-    features, cell = len(sizes) - 1, _mean_cell(sizes, rows)
+    features = len(sizes) - 1
+    cell = _mean_cell(sizes, rows)
     few = max(_FEWEST, int(budget.times(1 - COLUMNS).tables(cell, _CLEAR)))
-    return (
-        few
-        if budget.noise_of_each(features) > _NOISY * cell and max(_NARROW, 2 * few) <= features
-        else None
-    )
+    if budget.noise_of_each(features) > _NOISY * cell and max(_NARROW, 2 * few) <= features:
+        return few
+    return None
 
 
 def _mean_cell(sizes: Sequence[int], rows: float) -> float:
@@ -185,13 +193,15 @@ def _chosen_columns(
     exact: ExactCounts, of_label: Sequence[int], purse: _Purse, stream: Stream
 ) -> list[int]:
     """Equation (2)."""
-    features, rows = len(exact.sizes) - 1, sum(of_label)
+    features = len(exact.sizes) - 1
+    rows = sum(of_label)
     few = few_columns(exact.sizes, rows, purse.left)
     if few is None:
         return [*range(features)]
     left = {column: column_score(exact.over((column,)), of_label) for column in range(features)}
     each = purse.take(purse.left, COLUMNS).times(Fraction(1, few))
-    chosen, spread = list[int](), column_spread(of_label)
+    chosen = list[int]()
+    spread = column_spread(of_label)
     for _ in range(few):
         columns = list(left)
         chosen.append(columns[each.chosen(left.values(), spread=spread, stream=stream)])
@@ -248,27 +258,10 @@ def _rounds(
     return columns - 1 if pairs[len(pairs) // 2] * noise <= _HOPELESS * rows else 0
 
 
-def _able(
-    sizes: Sequence[int],
-    candidates: Sequence[Scope],
-    counts: Sequence[NoisyMarginal],
-    rows: int,
-    noise: float,
-) -> list[Scope]:
-    """Candidates that are not mostly noise, and whose model fits."""
-    label = len(sizes) - 1
-    beside = together(label, [count.columns for count in counts])
-    clear = (scope for scope in candidates if cells(sizes, scope) * noise < 2 * rows)
-    return [
-        scope
-        for scope in clear
-        if largest_clique(sizes, together(label, [scope], beside)) <= _WIDEST
-    ]
-
-
 def _best(
     exact: ExactCounts,
-    able: Sequence[Scope],
+    candidates: Sequence[Scope],
+    counts: Sequence[NoisyMarginal],
     model: GraphicalModel,
     rows: int,
     *,
@@ -277,12 +270,17 @@ def _best(
     stream: Stream,
 ) -> Scope | None:
     """Equation (5): the columns to be counted together by the budget `later`, chosen by the budget
-    `choice`.
+    `choice` of candidates that are not mostly noise, and whose model fits.
     """
-    marginals, margin = (
-        ModelMarginals(model),
-        _SPREAD * math.log(len(able) + 1) * choice.choice_scale,
-    )
+    beside = together(exact.label, [count.columns for count in counts])
+    able = [
+        scope
+        for scope in candidates
+        if cells(exact.sizes, scope) * later.noise < 2 * rows
+        and largest_clique(exact.sizes, together(exact.label, [scope], beside)) <= _WIDEST
+    ]
+    marginals = ModelMarginals(model)
+    margin = _SPREAD * math.log(len(able) + 1) * choice.choice_scale
     scores = [0]
     for scope in able:
         noise = cells(exact.sizes, scope) * later.noise

@@ -162,11 +162,9 @@ def is_small(space: Space, epsilon: Fraction | None, rows: float) -> bool:
 
 def candidate_count(iteration: Fraction | None, rows: float) -> int:
     """Equation (3): how many there are about, by what an iteration may spend."""
-    return (
-        _MOST
-        if iteration is None
-        else int(min(max(rows * float(iteration) / _VOTES, _FEWEST), _MOST))
-    )
+    if iteration is None:
+        return _MOST
+    return int(min(max(rows * float(iteration) / _VOTES, _FEWEST), _MOST))
 
 
 def expected_errors(space: Space, epsilon: float, rows: int) -> list[float]:
@@ -205,7 +203,8 @@ def evolve(
         chance: of candidates; public.
         shares: other ones than epsilon's, for audits.
     """
-    total, label = noisy_count.exact_epsilon(epsilon), len(space.sizes) - 1
+    total = noisy_count.exact_epsilon(epsilon)
+    label = len(space.sizes) - 1
 
     def over(columns: Sequence[int], each: Fraction | None) -> Histogram:
         every = every_row([space.sizes[column] for column in columns])
@@ -289,7 +288,8 @@ def label_counts(drawn: Sequence[Histogram]) -> np.ndarray:
     noise.
     """
     count = drawn[0].candidates.max() + 1
-    counts, weights = np.zeros(count), np.zeros(count)
+    counts = np.zeros(count)
+    weights = np.zeros(count)
     for generation in drawn:
         labels = generation.candidates[:, -1]
         weight = 1 / (
@@ -305,7 +305,8 @@ def voted_rows(drawn: Sequence[Histogram], count: int, chance: np.random.Generat
     labels as frequent as in `label_counts`.
     """
     last, of_label = drawn[-1], label_counts(drawn)
-    labels, votes = last.candidates[:, -1], np.maximum(last.votes, 0) + _LEAST
+    labels = last.candidates[:, -1]
+    votes = np.maximum(last.votes, 0) + _LEAST
     likely = (
         votes / np.bincount(labels, weights=votes)[labels] * (of_label / of_label.sum())[labels]
     )
@@ -395,9 +396,12 @@ def nearest(rows: np.ndarray, candidates: np.ndarray, space: Space) -> np.ndarra
     votes for depends on no other row. Whole numbers below 2^24 are exact in float32, in whatever
     order they are added.
     """
-    found, order_of = np.full(len(rows), -1), (_digest(rows) >> np.uint64(32)) % np.uint64(_ORDERS)
-    located, places = space.places(rows), space.places(candidates)
-    turns, digests = _words("orders", _ORDERS) | np.uint64(1), _digest(candidates)
+    found = np.full(len(rows), -1)
+    order_of = (_digest(rows) >> np.uint64(32)) % np.uint64(_ORDERS)
+    located = space.places(rows)
+    places = space.places(candidates)
+    turns = _words("orders", _ORDERS) | np.uint64(1)
+    digests = _digest(candidates)
     for order in np.unique(order_of):
         shuffled = np.argsort(digests * turns[order], kind="stable")
         for label in range(space.sizes[-1]):

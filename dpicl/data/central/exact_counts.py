@@ -54,11 +54,13 @@ class ExactCounts:
         """Over every column and every two, of rows with codes of shape (rows, columns), the label
         last; over every three where there are not too many of these.
         """
-        label, codes = len(sizes) - 1, np.ascontiguousarray(truth.codes.T, dtype=np.int64)
+        label = len(sizes) - 1
+        codes = np.ascontiguousarray(truth.codes.T, dtype=np.int64)
         assert (codes < np.array(sizes)[:, np.newaxis]).all(), "codes beyond their column's bins"
         tables = {}
         for scope in _scopes(sizes, triples):
-            columns, cells = (*scope, label), np.int64(0)
+            columns = (*scope, label)
+            cells = np.int64(0)
             shape = tuple(sizes[column] for column in columns)
             for column in columns:
                 cells = cells * sizes[column] + codes[column]

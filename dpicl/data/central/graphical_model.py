@@ -88,9 +88,9 @@ class GraphicalModel:
     def counted(self) -> dict[Scope, np.ndarray]:
         """Shares over the columns of every count, and of every clique with the label."""
         label = self.tree.label
-        tables = zip(self.tree.scopes, self.tree.views(self.shares), strict=True)
         return {
-            scope: np.moveaxis(table, 0, -1) if label in scope else table for scope, table in tables
+            scope: np.moveaxis(table, 0, -1) if label in scope else table
+            for scope, table in self.tree.views(self.shares).items()
         }
 
     def rows(self, count: int, chance: np.random.Generator) -> np.ndarray:
@@ -129,7 +129,8 @@ def graphical_models(
     once where they are small.
     """
     counts = [_Counts.of(sizes, added(marginals)) for marginals in again]
-    at_once, models = max(1, _AT_ONCE // counts[0].tree.starts[-1]), list[GraphicalModel]()
+    at_once = max(1, _AT_ONCE // counts[0].tree.starts[-1])
+    models = list[GraphicalModel]()
     for first in range(0, len(counts), at_once):
         some = counts[first : first + at_once]
         models += _fit(some, np.stack([_start(problem) for problem in some]), steps)
@@ -138,11 +139,9 @@ def graphical_models(
 
 def _continued(tree: JunctionTree, earlier: GraphicalModel) -> np.ndarray:
     """An earlier model's potentials; 0 of what was not counted then."""
-    known, theta = (
-        dict(zip(earlier.tree.scopes, earlier.tree.views(earlier.theta), strict=True)),
-        np.zeros(tree.starts[-1]),
-    )
-    for scope, view in zip(tree.scopes, tree.views(theta), strict=True):
+    known = earlier.tree.views(earlier.theta)
+    theta = np.zeros(tree.starts[-1])
+    for scope, view in tree.views(theta).items():
         view += known.get(scope, 0.0)
     return theta
 
@@ -190,9 +189,10 @@ def added(marginals: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
     means: dict[Scope, NoisyMarginal] = {}
     for marginal in marginals:
         other = means.setdefault(marginal.columns, marginal)
-        if other is not marginal and (not marginal.scale or not other.scale):
-            means[marginal.columns] = other if not other.scale else marginal
-        elif other is not marginal:
+        if other is marginal or not other.scale:
+            continue
+        means[marginal.columns] = marginal
+        if marginal.scale:
             weight = marginal.scale**2 / (marginal.scale**2 + other.scale**2)
             counts = weight * other.counts + (1 - weight) * marginal.counts
             means[marginal.columns] = replace(
@@ -221,23 +221,19 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
     """Equation (2) from potentials of shape (fits, numbers), for counts of the same columns: each
     fit takes steps of its own.
     """
-    tree, counted, models = (
-        counts[0].tree,
-        int((counts[0].weights > 0).sum()),
-        dict[int, GraphicalModel](),
-    )
-    shares, weights = (
-        np.stack([count.shares for count in counts]),
-        np.stack([count.weights for count in counts]),
-    )
+    tree = counts[0].tree
+    counted = int((counts[0].weights > 0).sum())
+    models = dict[int, GraphicalModel]()
+    shares = np.stack([count.shares for count in counts])
+    weights = np.stack([count.weights for count in counts])
     most = np.array([count.most_curved for count in counts])
     z, normaliser = tree.marginals(theta)
-    x, total, curvature = z, np.zeros(len(counts)), most / 100
-    before, made, left = (
-        _loss(weights, x - shares),
-        np.zeros(len(counts), dtype=np.int64),
-        np.arange(len(counts)),
-    )
+    x = z
+    total = np.zeros(len(counts))
+    curvature = most / 100
+    before = _loss(weights, x - shares)
+    made = np.zeros(len(counts), dtype=np.int64)
+    left = np.arange(len(counts))
     while len(left):
         a = (1 + np.sqrt(1 + 4 * curvature * total)) / (2 * curvature)
         t = (a / (total + a))[:, np.newaxis]
@@ -260,7 +256,8 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
             )
         theta, z, normaliser, x, total = new
         made, curvature = made + taken, np.where(taken, 0.8, 2.0) * curvature
-        done, at_block = made == steps, taken & (made % _BLOCK == 0)
+        done = made == steps
+        at_block = taken & (made % _BLOCK == 0)
         if at_block.any():
             now = _loss(weights, x - shares)
             done |= at_block & (before - now < _LEAST_FALL * counted)
@@ -306,14 +303,14 @@ def _start(counts: _Counts) -> np.ndarray:
     """Potentials under which every clique that was counted is, given what its parent has of it and
     the label, as it was counted.
     """
-    tree, theta = counts.tree, np.zeros_like(counts.shares)
+    tree = counts.tree
+    theta = np.zeros_like(counts.shares)
     least = np.divide(
         _LEAST_START, np.sqrt(counts.weights), out=np.zeros_like(theta), where=counts.weights > 0
     )
-    tables = zip(
-        tree.scopes, tree.views(np.maximum(counts.shares, least)), tree.views(theta), strict=True
-    )
-    counted = {scope: (table, view) for scope, table, view in tables if table.any()}
+    views = tree.views(theta)
+    tables = tree.views(np.maximum(counts.shares, least))
+    counted = {scope: (table, views[scope]) for scope, table in tables.items() if table.any()}
     for clique in tree.cliques:
         whole = (*clique.columns, tree.label)
         parts = (
@@ -343,7 +340,7 @@ class ModelMarginals:
 
     def __init__(self, model: GraphicalModel) -> None:
         self.tree = tree = model.tree
-        tables = dict(zip(tree.scopes, tree.views(model.shares), strict=True))
+        tables = tree.views(model.shares)
         self._shares: list[Factor] = [
             (tables[*clique.columns, tree.label], (tree.label, *clique.columns))
             for clique in tree.cliques
@@ -360,7 +357,8 @@ class ModelMarginals:
         """Shares over these columns and the label, shape (sizes of the columns, the label's):
         equation (1). A column of no clique is uniform.
         """
-        label, known = self.tree.label, [column for column in columns if column in self._brought_in]
+        label = self.tree.label
+        known = [column for column in columns if column in self._brought_in]
         lines = [self._line(self._brought_in[column]) for column in known] or [[0]]
         top = max(set.intersection(*map(set, lines)))
         parts: dict[int, list[Factor]] = {

@@ -50,8 +50,7 @@ from math import floor, sqrt
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.data.central.aggregate import known_value, open_codes
-from dpicl.data.central.groups import Group, GroupSums, group_sums
+from dpicl.data.central.aggregate import Group, GroupSums, group_sums, known_value, open_codes
 from dpicl.ground.types import PrivateTable, ReleasedGroup, ReleasedGroups
 from dpicl.mechanisms.noisy_mean import Grid, Origin, mean_of
 
@@ -89,6 +88,11 @@ class GroupCells:
     count_weight: int
     count: int | None
     parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return (self.count is not None) + sum(part.size for part in self.parts)
 
     @property
     def squared_norm(self) -> int:
@@ -136,13 +140,13 @@ class GroupVectors:
         made, start = [], 0
         for group in self.groups:
             made.append(self._cells(group, start))
-            start += self._size(made[-1])
+            start += made[-1].size
         return tuple(made)
 
     @property
     def size(self) -> int:
         """How many numbers a vector has."""
-        return sum(map(self._size, self.cells))
+        return sum(cell.size for cell in self.cells)
 
     @property
     def squared_norm(self) -> int:
@@ -292,10 +296,6 @@ class GroupVectors:
         value = known_value(name, group, self.contract)
         assert value is not None
         return value
-
-    @staticmethod
-    def _size(group: GroupCells) -> int:
-        return (group.count is not None) + sum(part.size for part in group.parts)
 
 
 def _summed(sums: GroupSums, part: Part, group: int, weight: int) -> list[int]:

@@ -87,12 +87,12 @@ class JunctionTree:
         """Where each table begins in the vector, and where the last one ends."""
         return [0, *np.cumsum([math.prod(shape) for shape in self.shapes]).tolist()]
 
-    def views(self, vector: np.ndarray) -> list[np.ndarray]:
+    def views(self, vector: np.ndarray) -> dict[Scope, np.ndarray]:
         """The tables of such a vector."""
-        return [
-            vector[start : start + math.prod(shape)].reshape(shape)
-            for start, shape in zip(self.starts, self.shapes, strict=False)
-        ]
+        return {
+            scope: vector[start : start + math.prod(shape)].reshape(shape)
+            for scope, start, shape in zip(self.scopes, self.starts, self.shapes, strict=False)
+        }
 
     @cached_property
     def homes(self) -> list[int]:
@@ -163,7 +163,8 @@ class JunctionTree:
             tables[home] += theta[:, part].reshape(fits, *shape)
         of_label = np.zeros((fits, self.sizes[-1]))
         for place in range(len(tables) - 1, -1, -1):
-            (out, shape, _, _), parent = plan.up[place], self.cliques[place].parent
+            (out, shape, _, _) = plan.up[place]
+            parent = self.cliques[place].parent
             most = np.maximum.reduce(tables[place], axis=out, keepdims=True)
             weights = np.exp(tables[place] - most)
             sums = np.add.reduce(weights, axis=out, keepdims=True)
@@ -202,7 +203,7 @@ class JunctionTree:
         """Rows drawn from the distribution that has these shares, clique after clique from the
         label on: shape (count, columns), int64. A column of no scope is drawn uniformly.
         """
-        tables = dict(zip(self.scopes, self.views(shares), strict=True))
+        tables = self.views(shares)
         of_root, *of_cliques = luck.uniform
         rows = np.zeros((len(of_root), len(self.sizes)), dtype=np.int64)
         root = tables[*self.cliques[0].columns, self.label]
@@ -215,10 +216,8 @@ class JunctionTree:
             axes = [
                 (self.label, *clique.columns).index(column) for column in (*given, *clique.rest)
             ]
-            shape, sizes = (
-                [self.sizes[column] for column in given],
-                [self.sizes[column] for column in clique.rest],
-            )
+            shape = [self.sizes[column] for column in given]
+            sizes = [self.sizes[column] for column in clique.rest]
             table = (
                 tables[*clique.columns, self.label].transpose(axes).reshape(math.prod(shape), -1)
             )
@@ -236,7 +235,7 @@ class JunctionTree:
         """How likely each label is, given the other columns of rows, shape (rows, columns): shape
         (rows, labels).
         """
-        tables = dict(zip(self.scopes, self.views(shares), strict=True))
+        tables = self.views(shares)
         logs = np.zeros((len(rows), self.sizes[-1]))
         for clique in self.cliques:
             table = np.maximum(tables[*clique.columns, self.label], np.finfo(float).tiny)
@@ -247,8 +246,15 @@ class JunctionTree:
             logs += np.moveaxis(np.log(given), 0, -1)[
                 tuple(rows[:, column] for column in clique.columns)
             ]
-        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+        return in_proportion(logs)
+
+
+def in_proportion(heights: np.ndarray) -> np.ndarray:
+    """In proportion to their powers of e, of every row; scipy's takes several times as long for few
+    rows.
+    """
+    weights = np.exp(heights - heights.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
@@ -378,14 +384,13 @@ def _joined(cliques: Sequence[Scope]) -> tuple[Clique, ...]:
     """A spanning tree of the largest separators, parents first; of no clique one without columns,
     for the label.
     """
-    left, joined = (
-        [set(clique) for clique in cliques[1:]],
-        [Clique(cliques[0] if cliques else (), None, ())],
-    )
+    left = [set(clique) for clique in cliques[1:]]
+    joined = [Clique(cliques[0] if cliques else (), None, ())]
     best = [(len(clique & {*joined[0].columns}), 0) for clique in left]
     while left:
         at = max(range(len(left)), key=lambda place: (best[place][0], -place))
-        clique, (_, parent) = left.pop(at), best.pop(at)
+        clique = left.pop(at)
+        (_, parent) = best.pop(at)
         joined.append(
             Clique(tuple(sorted(clique)), parent, tuple(sorted(clique & {*joined[parent].columns})))
         )

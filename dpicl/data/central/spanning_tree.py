@@ -67,6 +67,7 @@ from dpicl.data.central.graphical_model import (
     graphical_models,
     row_count,
 )
+from dpicl.data.central.junction_tree import in_proportion
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_steps import StepBudget
 
@@ -198,8 +199,10 @@ def says_little(
     )
     if not _CLEAR < noise < _NOISE:
         return bool(noise >= _NOISE)
-    shares, drawn = model.counted, model.rows(_ROWS, chance)
-    chances, optimism = model.label_chances(drawn), []
+    shares = model.counted
+    drawn = model.rows(_ROWS, chance)
+    chances = model.label_chances(drawn)
+    optimism = []
     most = int(chances.mean(axis=0).argmax())
     noisy, luck = [], []
     for _ in range(AGAIN):
@@ -231,10 +234,8 @@ def _gain(said: np.ndarray, chances: np.ndarray, most: int) -> float:
 
 def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator) -> np.ndarray:
     """Equations (4) and (5): shape (count, columns), int64."""
-    rows, anything = (
-        model.rows(count, chance),
-        chance.integers(0, model.tree.sizes, (count, len(model.tree.sizes))),
-    )
+    rows = model.rows(count, chance)
+    anything = chance.integers(0, model.tree.sizes, (count, len(model.tree.sizes)))
     chances, elsewhere = (
         np.maximum(model.label_chances(some), _LEAST) for some in (rows, anything)
     )
@@ -258,13 +259,5 @@ def _with_shares(lean: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.n
     """log b and q of equation (4), by iterative scaling."""
     favour = np.log(shares)
     for _ in range(_SCALINGS):
-        favour = favour + np.log(shares / _chances(lean + favour).mean(axis=0))
-    return favour, _chances(lean + favour)
-
-
-def _chances(heights: np.ndarray) -> np.ndarray:
-    """In proportion to their powers of e, of every row; scipy's takes several times as long for few
-    rows.
-    """
-    weights = np.exp(heights - heights.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+        favour = favour + np.log(shares / in_proportion(lean + favour).mean(axis=0))
+    return favour, in_proportion(lean + favour)

@@ -118,16 +118,12 @@ def estimated_rows(
         )
     if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
         rows = reconstruct(collected.reports, collected.laws, estimator=estimator)
-        return (
-            rows
-            if count is None
-            else ReleasedRows(rows.codes[chance.generator().integers(len(rows.codes), size=count)])
-        )
+        if count is None:
+            return rows
+        return ReleasedRows(rows.codes[chance.generator().integers(len(rows.codes), size=count)])
     observed = collected if isinstance(collected, Reported) else observed_tally(collected)
-    count, generator = (
-        count or min(max(collected.clients, MADE_ROWS), MOST_ROWS),
-        chance.generator(),
-    )
+    count = count or min(max(collected.clients, MADE_ROWS), MOST_ROWS)
+    generator = chance.generator()
     if estimator == "tree":
         return ReleasedRows(tree(observed).rows(count, generator).astype(np.uint8))
     check_fits(estimator, observed.sizes, "this table")
@@ -145,7 +141,8 @@ def maximum_likelihood(observed: Observed, *, steps: int = STEPS) -> np.ndarray:
     for _ in range(steps):
         once, _ = _step(shares, observed)
         twice, _ = _step(once, observed)
-        first, second = once - shares, twice - 2 * once + shares
+        first = once - shares
+        second = twice - 2 * once + shares
         length = float(np.linalg.norm(second))
         if not length:
             shares = twice

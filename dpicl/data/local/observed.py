@@ -166,20 +166,13 @@ def _restricted(
     """
     kinds, kind_of = np.unique(numbers, axis=0, return_inverse=True)
     for kind, renamed in enumerate(kinds.tolist()):
-        axes = [axis for axis, number in enumerate(renamed) if number >= 0]
-        if axes and not (
-            agreement
-            and any(
-                counts.shape[1 + axis] > 1 for axis in range(attenuation.ndim) if axis not in axes
-            )
-        ):
-            others = tuple(axis for axis in range(attenuation.ndim) if axis not in axes)
-            constants = tuple(
-                slice(None) if axis in axes else 0 for axis in range(attenuation.ndim)
-            )
-            order = np.argsort([renamed[axis] for axis in axes])
+        named = [number for number in renamed if number >= 0]
+        others = tuple(axis for axis, number in enumerate(renamed) if number < 0)
+        if named and not (agreement and any(counts.shape[1 + axis] > 1 for axis in others)):
+            constants = tuple(slice(None) if number >= 0 else 0 for number in renamed)
+            order = np.argsort(named)
             summed = counts[kind_of.ravel() == kind].sum(axis=0).sum(axis=others)
-            columns = tuple(sorted(renamed[axis] for axis in axes))
+            columns = tuple(sorted(named))
             yield ColumnReports(
                 columns, summed.transpose(order), attenuation[constants].transpose(order), agreement
             )
@@ -250,17 +243,16 @@ def observed_tally(tally: Tally) -> Observed:
         if clients:
             law = question.law
             if isinstance(law, Response):
-                restated, factor = (
-                    counts.astype(np.float64),
-                    law.truth_probability - law.lie_probability,
-                )
+                restated = counts.astype(np.float64)
+                factor = law.truth_probability - law.lie_probability
                 if question.agreement:
                     restated = (restated / (prod(question.sizes) / 2))[
                         same_half(question.sizes).astype(np.int64)
                     ]
             else:
                 # those of few clients may be negative, which adding up to many mends without bias
-                even, odds = 1 / law.categories, math.exp(law.epsilon)
+                even = 1 / law.categories
+                odds = math.exp(law.epsilon)
                 shares = (counts / clients - law.lie_probability) / (0.5 - law.lie_probability)
                 factor = math.sqrt(even * (1 - even)) * (odds - 1) / (2 * math.sqrt(odds))
                 restated = clients * (even + factor * (shares - shares.mean()))
@@ -295,7 +287,9 @@ def inverse_matrix(law: Response) -> np.ndarray:
     """Equation (1): shape (categories, categories).
     Raises PrivacyError: a lie is as likely as the truth, so that nothing can be recovered.
     """
-    p, q, k = law.truth_probability, law.lie_probability, law.categories
+    p = law.truth_probability
+    q = law.lie_probability
+    k = law.categories
     if p <= q:
         raise PrivacyError(
             f"keep_probability={p}: expected more than {q}; the reports carry no information"
@@ -308,7 +302,9 @@ def invert(shares: np.ndarray, laws: Sequence[Response]) -> np.ndarray:
     shares of cells, last answer fastest. Shape (cells,), float64; sums to the same total, may be
     negative. Works in the memory of two such vectors.
     """
-    values, result, before = np.array(shares, dtype=np.float64), np.empty(len(shares)), 1
+    values = np.array(shares, dtype=np.float64)
+    result = np.empty(len(shares))
+    before = 1
     for matrix in _grouped(tuple(laws)):
         shape = (before, len(matrix), -1)
         # the last answers: one product instead of many with a column

@@ -94,9 +94,9 @@ class Question:
         for column, size in zip(self.columns, self.sizes, strict=True):
             codes = clients[:, column]
             cells = cells * size + (codes if rows is None else codes.take(rows))
-        return (
-            same_half(self.sizes).reshape(-1)[cells].astype(np.int64) if self.agreement else cells
-        )
+        if self.agreement:
+            return same_half(self.sizes).reshape(-1)[cells].astype(np.int64)
+        return cells
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,9 @@ def questionnaire(
         columns: of `subset`, how many are reported together; None is equation (1) or (2).
         about: columns beside the label that are asked for, in rising order; all if empty.
     """
-    label, features, has_label = (
-        len(sizes) - 1,
-        about or tuple(range(len(sizes) - 1)),
-        sizes[-1] > 1,
-    )
+    label = len(sizes) - 1
+    features = about or tuple(range(len(sizes) - 1))
+    has_label = sizes[-1] > 1
     count = len(features)
     if design == "one-column":
         chosen: list[tuple[int, ...]] = [
@@ -239,7 +237,8 @@ def suits_agreement(sizes: Sequence[int], epsilon: float) -> bool:
     contrasts = _typical(sizes) - 1
     if sizes[-1] != 2 or contrasts > _MOST_CONTRASTS:
         return False
-    cells, bit = contrasts * _information(sizes, epsilon, 1), math.tanh(epsilon / 2) ** 2
+    cells = contrasts * _information(sizes, epsilon, 1)
+    bit = math.tanh(epsilon / 2) ** 2
     return (cells + bit) / 2 > contrasts * _information(
         sizes, epsilon, best_column_count(sizes, epsilon)
     )
@@ -279,7 +278,8 @@ class Tally:
                 f"expected {len(cells)} questions with {sum(cells)} cells",
                 count=len(stored),
             )
-        clients_of, counts = stored[: len(cells)], stored[len(cells) :]
+        clients_of = stored[: len(cells)]
+        counts = stored[len(cells) :]
         return Tally(questionnaire, clients_of, tuple(np.split(counts, np.cumsum(cells)[:-1])))
 
     @staticmethod
@@ -331,7 +331,8 @@ def _answer(codes: np.ndarray, question: Question, secret: Stream) -> np.ndarray
     cells = question.cells
     if isinstance(question.law, Response):
         return np.bincount(randomise(codes, question.law, secret), minlength=cells)
-    counts, rows = np.zeros(cells, dtype=np.int64), max(1, _BITS_PER_BLOCK // cells)
+    counts = np.zeros(cells, dtype=np.int64)
+    rows = max(1, _BITS_PER_BLOCK // cells)
     for start in range(0, len(codes), rows):
         bits = report(codes[start : start + rows], question.law, secret)
         # As a product of floats, which are exact up to 2^24, so many bits are added up several

@@ -64,7 +64,8 @@ class Facts:
             (0, 0, 0, 0), *((*part.hashes, *part.all_hashes) for part in every), strict=True
         )
         first, second, all_first, all_second = (sum(lane) % 2**64 for lane in lanes)
-        rows, train_rows = sum(part.rows for part in every), sum(part.train_rows for part in every)
+        rows = sum(part.rows for part in every)
+        train_rows = sum(part.train_rows for part in every)
         return Facts(
             rows, train_rows, tuple(labels), dict(broken), (first, second), (all_first, all_second)
         )
@@ -100,14 +101,12 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     if split is not None and split.column is not None:
         train, test = sides_by_column(table, contract)
     else:
-        of_public = split if contract.privacy.budget.benchmark else None
-        test = (
-            lowest(hashes[:, 0], of_public.test_fraction or 0.0)
-            if of_public
-            else holds_out(table, contract, key=key)
-        )
+        if contract.is_benchmark and split is not None:
+            test = lowest(hashes[:, 0], split.test_fraction or 0.0)
+        else:
+            test = holds_out(table, contract, key=key)
         train = ~test
-    if not (contract.privacy.budget.benchmark or contract.evaluation == "charged"):
+    if not (contract.is_benchmark or contract.evaluation == "charged"):
         test = np.zeros_like(test)  # rows that no answer is measured on are dropped
     protected = np.flatnonzero(train)
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
@@ -143,7 +142,8 @@ def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]
     """The broken rules of a whole table, in the order of `rules_of`."""
     broken = []
     for place, rule in enumerate(rules_of(contract)):
-        at_least, count = int(rule.at_least or 0), facts.broken.get(place, 0)
+        at_least = int(rule.at_least or 0)
+        count = facts.broken.get(place, 0)
         if rule.rule == "row_count":
             count = max(0, at_least - facts.rows)
         elif rule.rule == "both_labels":
@@ -167,7 +167,7 @@ def held_out(
     no key, and the table is no benchmark.
     """
     test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
-    if contract.privacy.budget.benchmark:
+    if contract.is_benchmark:
         assert contract.split is not None
         count = int(test.num_rows * Fraction(str(contract.split.query_fraction)))
         order = stream(0, "split", contract.name, "batches").generator().permutation(test.num_rows)

@@ -44,11 +44,9 @@ def rules_of(contract: Contract) -> tuple[DataRule, ...]:
     ]
     rules = {(check.rule, check.column): check for check in defaults}
     for number, check in enumerate(contract.checks):
-        file, key, suited = (
-            f"{contract.name}.yaml",
-            f"checks.{number}",
-            _suited(check.rule, contract),
-        )
+        file = f"{contract.name}.yaml"
+        key = f"checks.{number}"
+        suited = _suited(check.rule, contract)
         if check.at_least is not None and check.rule not in ("row_count", "both_labels"):
             raise DeclarationError(
                 file,
@@ -123,7 +121,8 @@ def _count(table: pa.Table, rule: DataRule, contract: Contract) -> int:
         columns = table.select([rule.column] if rule.column else table.column_names)
         return int(table.num_rows - columns.group_by(columns.column_names).aggregate([]).num_rows)
     name = str(rule.column)
-    values, declared = table.column(name), contract.numbers.get(name)
+    values = table.column(name)
+    declared = contract.numbers.get(name)
     if rule.rule == "no_missing":
         return int(values.null_count)
     if declared is None:

@@ -5,7 +5,6 @@ Guarantee   none spent: encoding happens before any mechanism, on whichever side
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -107,10 +106,13 @@ class LocalEncoding:
         """Bins (rows, attributes) to reported answers (rows, answers), uint8."""
         if self.kind == "k-ary":
             return bins.astype(np.uint8, copy=False)
-        columns = zip(bins.T, self._widths, strict=True)
-        return np.stack(
-            [answer for bins_of, width in columns for answer in _bits(bins_of, width)]
-        ).T
+        answers: list[np.ndarray] = []
+        for codes, width in zip(bins.T, self._widths, strict=True):
+            if width == 1:
+                answers.append(codes.astype(np.uint8, copy=False))
+            else:
+                answers += [(codes == number).view(np.uint8) for number in range(width)]
+        return np.stack(answers).T
 
     def decode(self, answers: np.ndarray) -> np.ndarray:
         """Reported answers back to bins (rows, attributes), int64: of several set bits the first
@@ -128,14 +130,6 @@ class LocalEncoding:
             )
             start += width
         return np.stack(columns, axis=1)
-
-
-def _bits(bins: np.ndarray, width: int) -> Iterator[np.ndarray]:
-    """An attribute's answers: whether it is in each bin, or which."""
-    if width == 1:
-        yield bins.astype(np.uint8, copy=False)
-    else:
-        yield from ((bins == number).view(np.uint8) for number in range(width))
 
 
 def _bins(table: Table, contract: Contract, kind: type[np.integer[Any]]) -> np.ndarray:

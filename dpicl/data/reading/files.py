@@ -137,10 +137,8 @@ def _order(columns: Sequence[np.ndarray]) -> np.ndarray:
         if size > _LARGEST:
             keys, sizes = [*keys, values], [*sizes, size]
         elif keys and sizes[-1] * size <= _LARGEST:
-            keys[-1], sizes[-1] = (
-                keys[-1] * size + (values.astype(np.int64) - low),
-                sizes[-1] * size,
-            )
+            keys[-1] = keys[-1] * size + (values.astype(np.int64) - low)
+            sizes[-1] = sizes[-1] * size
         else:
             keys, sizes = [*keys, values.astype(np.int64) - low], [*sizes, size]
     if sizes[0] > _LARGEST:
@@ -173,9 +171,10 @@ def in_batches(contract: Contract) -> bool:
     `population` of more than `WHOLE_ROWS`, and nothing that is known of all rows only, which are
     persons, a check `unique` and a digest of sorted rows.
     """
-    source, has_batches = contract.source, (contract.population or 0) > WHOLE_ROWS
+    source = contract.source
+    has_batches = (contract.population or 0) > WHOLE_ROWS
     needs_all = (
-        contract.privacy.person
+        contract.person
         or source.content_sha256
         or any(check.rule == "unique" for check in contract.checks)
     )
@@ -219,9 +218,11 @@ class Survey:
         """
         tables, at = [], 0
         for name, footer in self.files:
-            first, last = max(start - at, 0), min(stop - at, footer.rows)
+            first = max(start - at, 0)
+            last = min(stop - at, footer.rows)
             if first < last or (start == stop == at == 0):
-                place, columns = place_of(self.folder, name, contract), list(contract.read_columns)
+                place = place_of(self.folder, name, contract)
+                columns = list(contract.read_columns)
                 tables.append(
                     typed_table(
                         read_rows(place, footer, columns, first, max(first, last), name),
@@ -337,13 +338,18 @@ def names_in(named: str, dataset: str, data_folder: Path | None) -> list[str]:
 
 
 def delivered(
-    contract: Contract | TextContract, data_folder: Path | None, suffixes: Sequence[str]
+    contract: Contract | TextContract,
+    data_folder: Path | None,
+    suffixes: Sequence[str],
+    wanted: Iterable[str] = (),
 ) -> dict[str, str]:
     """{period: path of its file below the data folder, or its address} of the deliveries that are
-    there, of this horizon and of other times; opens none. Raises SourceError: as `names_in`;
-    DataError: something in the folder is not named as deliveries are, or a period has two files.
+    there, of this horizon and of other times; opens none. Raises SourceError: as `names_in`, or a
+    wanted period has no file, where one is refused: its rows are yet to come; DataError: something
+    in the folder is not named as deliveries are, or a period has two files.
     """
-    folder, calendar = str(contract.source.deliveries).rstrip("/"), contract.releases.calendar
+    folder = str(contract.source.deliveries).rstrip("/")
+    calendar = contract.releases.calendar
     files, others = dict[str, str](), 0
     for name in names_in(folder, contract.name, data_folder):
         suffix = next((suffix for suffix in suffixes if name.endswith(suffix)), "")
@@ -362,18 +368,22 @@ def delivered(
             f"{calendar.periods[0]} with {endings}",
             count=others,
         )
+    for period in wanted:
+        if period not in files and contract.source.undelivered == "refused":
+            raise SourceError(
+                f"{contract.name}: {period} is not delivered yet; expected {folder}/{period} "
+                f"with {' or '.join(suffixes)}, without rows if nothing arrived"
+            )
     return files
 
 
-def check_delivered(
-    files: Iterable[str], wanted: Iterable[str], dataset: str, named: str, suffixes: Sequence[str]
-) -> None:
-    """Refuse, with a SourceError, a period that has no file: its rows are yet to come."""
-    there = set(files)
-    for period in wanted:
-        if period not in there:
-            raise SourceError(
-                f"{dataset}: {period} is not delivered yet; expected {named.rstrip('/')}/{period} "
-                f"with {' or '.join(suffixes)}, "
-                f"without rows if nothing arrived"
-            )
+def forms_of(file: str, suffixes: Sequence[str]) -> list[str]:
+    """A file's name, and then with each other ending that can be read."""
+    stem = next((file.removesuffix(suffix) for suffix in suffixes if file.endswith(suffix)), file)
+    return [file, *(stem + suffix for suffix in suffixes if stem + suffix != file)]
+
+
+def file_sha256(path: Path) -> str:
+    """Of its bytes, 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

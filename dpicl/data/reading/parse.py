@@ -42,6 +42,8 @@ _DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999
 """On which a row arrived."""
 _SIGN = IntegerColumn.model_validate({"type": "integer", "bounds": [-1, 1]})
 """Of a row that comes or takes another one back."""
+_Read = Callable[[pa.ChunkedArray, str, str], pa.ChunkedArray]
+"""Of values, the column's name, and where it is for messages."""
 
 
 class _BrokenError(Exception):
@@ -49,17 +51,13 @@ class _BrokenError(Exception):
     outside of this module.
     """
 
-    def __init__(self, rule: str, name: str, where: str, rows: np.ndarray) -> None:
-        self.rule, self.name, self.where, self.rows = rule, name, where, rows
-
-    @property
-    def refusal(self) -> DataError:
-        """What a refusal says, without the rows."""
-        return DataError(self.where, self.rule, column=self.name, count=int(self.rows.sum()))
+    def __init__(self, rule: str, rows: np.ndarray) -> None:
+        self.rule = rule
+        self.rows = rows
 
 
 def _valid(
-    values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], pa.ChunkedArray], *, refuse: bool
+    values: pa.ChunkedArray, read: _Read, name: str, where: str, *, refuse: bool
 ) -> tuple[pa.ChunkedArray, np.ndarray]:
     """What is read of a column, nothing where a value breaks a rule, and which values break none.
     Raises DataError: one does, to `refuse`.
@@ -67,13 +65,13 @@ def _valid(
     valid = np.ones(len(values), dtype=bool)
     while True:  # once more after each broken rule, of which a column has a few
         try:
-            typed = read(values if valid.all() else values.filter(pa.array(valid)))
+            typed = read(values if valid.all() else values.filter(pa.array(valid)), name, where)
             break
         except _BrokenError as broken:
-            refusal = broken.refusal
-            valid[np.flatnonzero(valid)[broken.rows]] = False
-        if refuse:
-            raise refusal
+            rule, rows = broken.rule, broken.rows
+        if refuse:  # out there, so that the refusal holds no rows
+            raise DataError(where, rule, column=name, count=int(rows.sum()))
+        valid[np.flatnonzero(valid)[rows]] = False
     if valid.all():
         return typed, valid
     return typed.take(pa.array(np.cumsum(valid) - 1, pa.int64(), mask=~valid)), valid
@@ -93,13 +91,15 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     broken rule, in the contract's order of columns.
     """
     check_types(columns.schema, contract, where)
-    table, mended = without_views(columns.select(list(contract.read_columns))), 0
+    table = without_views(columns.select(list(contract.read_columns)))
+    mended = 0
     table = _without_marked(table, contract, where)
     unmarked = table.num_rows
     for name in contract.read_columns:
-        fate, column = contract.fate_of(name), contract.columns.get(name)
+        fate = contract.fate_of(name)
+        column = contract.columns.get(name)
         values, valid = _valid(
-            table.column(name), _reader(name, contract, where), refuse=fate == "refuse"
+            table.column(name), _reader(name, contract), name, where, refuse=fate == "refuse"
         )
         if fate == "leave-out" and not valid.all():
             table, values = table.filter(pa.array(valid)), values.filter(pa.array(valid))
@@ -117,14 +117,11 @@ def _without_marked(table: pa.Table, contract: Contract, where: str) -> pa.Table
     for name in contract.read_columns:
         if not (words := contract.missing_words(name)):
             continue
-        fate, column = contract.fate_of(name), contract.columns.get(name)
-        text, valid = _valid(
-            table.column(name), partial(_as_text, name=name, where=where), refuse=fate == "refuse"
-        )
-        is_marked, is_nullable = (
-            _marked(text, words, column, name, where),
-            column is not None and column.nullable,
-        )
+        fate = contract.fate_of(name)
+        column = contract.columns.get(name)
+        text, valid = _valid(table.column(name), _as_text, name, where, refuse=fate == "refuse")
+        is_marked = _marked(text, words, column, name, where)
+        is_nullable = column is not None and column.nullable
         table = table.set_column(
             table.column_names.index(name),
             name,
@@ -145,21 +142,19 @@ def _marked(
     """
     if column is None:
         return pc.is_in(text, value_set=pa.array(words))
-    read = partial(_typed, column=column, name=name, where=where)
-    return column.marked(text, words, lambda: _valid(text, read, refuse=False)[0])
+    read = partial(_typed, column=column)
+    return column.marked(text, words, lambda: _valid(text, read, name, where, refuse=False)[0])
 
 
-def _reader(
-    name: str, contract: Contract, where: str
-) -> Callable[[pa.ChunkedArray], pa.ChunkedArray]:
+def _reader(name: str, contract: Contract) -> _Read:
     """What reads a column of a contract, one of its values by itself."""
-    person = contract.privacy.person
+    person = contract.person
     if person is not None and name == person.id_column:
-        return partial(_ids, name=name, where=where)
+        return _ids
     if name == contract.source.sign:
-        return partial(_signs, name=name, where=where)
+        return _signs
     column = _DAY if name == contract.source.arrived else contract.columns[name]
-    return partial(_typed, column=column, name=name, where=where)
+    return partial(_typed, column=column)
 
 
 def _ids(values: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
@@ -167,7 +162,7 @@ def _ids(values: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     rows.
     """
     text = _as_text(values, name, where)
-    _refuse(pc.equal(text, ""), "is empty; expected an id in every row", name, where)
+    _refuse(pc.equal(text, ""), "is empty; expected an id in every row")
     coded = text.combine_chunks().dictionary_encode()
     hashes = [
         hashlib.blake2b(value.encode(), digest_size=8).digest()
@@ -179,63 +174,51 @@ def _ids(values: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
 
 
 def _signs(values: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
-    signs = _typed(values, _SIGN, name, where)
-    _refuse(
-        pc.invert(pc.is_in(signs, pa.array([-1, 1]))),
-        "is no sign: expected plus or minus one",
-        name,
-        where,
-    )
+    signs = _typed(values, name, where, column=_SIGN)
+    _refuse(pc.invert(pc.is_in(signs, pa.array([-1, 1]))), "is no sign: expected plus or minus one")
     return signs
 
 
 def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """One column by its rule. Raises DataError: a value breaks the rule."""
-    return _valid(values, partial(_typed, column=column, name=name, where=where), refuse=True)[0]
+    return _valid(values, partial(_typed, column=column), name, where, refuse=True)[0]
 
 
 def allowed_values(values: pa.ChunkedArray, column: Column) -> np.ndarray:
     """Which values satisfy a column's rule, each by itself: bool of shape (values,)."""
-    return _valid(values, partial(_typed, column=column, name="", where=""), refuse=False)[1]
+    return _valid(values, partial(_typed, column=column), "", "", refuse=False)[1]
 
 
-def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
+def _typed(values: pa.ChunkedArray, name: str, where: str, *, column: Column) -> pa.ChunkedArray:
     """Without a way by text where values have such types already."""
     check_taken(values.type, column.takes, name, where)
-    refuse = partial(_refuse, name=name, where=where)
     # a day beyond the calendar has no text, and is not to be made one
     if not column.nullable and pa.types.is_temporal(values.type):
-        refuse(values.is_null(), EMPTY)
+        _refuse(values.is_null(), EMPTY)
     if column.nullable and pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), None, values)
     quick = None
     if column.nullable or not values.null_count:
-        quick = column.quick(values, refuse)
-    return column.read(_as_text(values, name, where), refuse) if quick is None else quick
+        quick = column.quick(values, _refuse)
+    return column.read(_as_text(values, name, where), _refuse) if quick is None else quick
 
 
 def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     """A column of any plain type as text, as CSV would hold it; nothing where there is no value.
     Raises DataError: it holds neither numbers nor text, or a text of more than is read.
     """
-    return _valid(column, partial(_as_text, name=name, where=where), refuse=True)[0]
+    return _valid(column, _as_text, name, where, refuse=True)[0]
 
 
 def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     try:
         if pa.types.is_dictionary(column.type):
             kind = pa.string() if is_text(column.type.value_type) else column.type.value_type
-            dictionaries = [chunk.dictionary.cast(kind) for chunk in column.chunks]
-            long = [
-                _is_long(dictionary).take(chunk.indices)
-                for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)
-            ]
+            coded = [(chunk.dictionary.cast(kind), chunk.indices) for chunk in column.chunks]
+            long = [_is_long(dictionary).take(indices) for dictionary, indices in coded]
             # one may stand for a million rows
-            _refuse(pa.chunked_array(long, pa.bool_()), _TOO_LONG, name, where)
-            taken = [
-                dictionary.take(chunk.indices)
-                for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)
-            ]
+            _refuse(pa.chunked_array(long, pa.bool_()), _TOO_LONG)
+            taken = [dictionary.take(indices) for dictionary, indices in coded]
             column = pa.chunked_array(taken, kind)
         if pa.types.is_decimal(column.type) and column.type.scale < 0:  # written as 1E+2 else
             digits = min(76, column.type.precision - column.type.scale)
@@ -256,8 +239,8 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
         text = pc.fill_null(pa.chunked_array(read, pa.string()), "")
     except pa.ArrowException:
         raise DataError(where, NO_VALUE_RULE, column=name) from None
-    _refuse(pc.equal(text, NO_VALUE), NO_VALUE_RULE, name, where)
-    _refuse(_is_long(text), _TOO_LONG, name, where)
+    _refuse(pc.equal(text, NO_VALUE), NO_VALUE_RULE)
+    _refuse(_is_long(text), _TOO_LONG)
     return text
 
 
@@ -272,9 +255,9 @@ def _is_long(values: pa.Array) -> pa.Array:
     return pa.repeat(False, len(values))
 
 
-def _refuse(broken: pa.ChunkedArray, rule: str, name: str, where: str) -> None:
+def _refuse(broken: pa.ChunkedArray, rule: str) -> None:
     if pc.any(broken).as_py():
-        raise _BrokenError(rule, name, where, np.asarray(pc.fill_null(broken, False)))
+        raise _BrokenError(rule, np.asarray(pc.fill_null(broken, False)))
 
 
 _SEPARATORS = {";": "`;`", "\t": "tabs", "|": "`|`"}
@@ -284,7 +267,8 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     """All columns of the contract once, and no others but those it ignores; any order.
     Raises DataError: a column is missing, stands twice, or is unknown.
     """
-    wanted, ignored = contract.read_columns, contract.source.ignore
+    wanted = contract.read_columns
+    ignored = contract.source.ignore
     if not set(names) & set(wanted):
         check_commas(names, where)
     missing = [name for name in wanted if name not in names]
@@ -299,10 +283,8 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     extra = [name for name in names if name not in wanted and name not in ignored]
     if not extra:
         return
-    rule, listed = (
-        f"is not in the contract{_more(extra)}; expected its columns, or",
-        json.dumps(extra, ensure_ascii=False),
-    )
+    rule = f"is not in the contract{_more(extra)}; expected its columns, or"
+    listed = json.dumps(extra, ensure_ascii=False)
     place = f"column {names.index(extra[0]) + 1} of {len(names)}"
     # else a line break may be lost, and the header's end a row
     if len(extra) < len(names) - len(extra):

@@ -29,7 +29,7 @@ from psycopg.postgres import types as known
 from psycopg.pq import Format
 from sqlalchemy.exc import ArgumentError
 
-from dpicl.data.reading.connection import Asked, Columns, Connected, Deadline, NoIdentity, Refusal
+from dpicl.data.reading.database import Asked, Columns, Connected, Deadline, NoIdentity, Refusal
 from dpicl.data.reading.typed_columns import of_objects
 
 # its warnings quote what the server says, as a time zone that a query may set
@@ -202,7 +202,9 @@ def _fetched(
         cursor = connection.execute(f"FETCH FORWARD {batch_rows} FROM rows".encode())
         result = cursor.pgresult
         assert result is not None
-        rows, get, columns = range(result.ntuples), result.get_value, {}
+        rows = range(result.ntuples)
+        get = result.get_value
+        columns = {}
         for place, (name, oid) in enumerate(described):
             if rows and name in wanted:
                 columns[name] = _column([get(row, place) for row in rows], oid, cursor)

@@ -5,14 +5,13 @@ answers, or a user's own, without a label.
 from __future__ import annotations
 
 import codecs
-import hashlib
 import json
 from pathlib import Path
 
 import pyarrow as pa
 
 from dpicl.contract.models import Contract
-from dpicl.data.reading.files import read_table
+from dpicl.data.reading.files import file_sha256, read_table
 from dpicl.data.reading.parse import check_distinct, typed_table
 from dpicl.ground.errors import DataError, SourceError
 from dpicl.ground.records import below, read_csv
@@ -34,29 +33,26 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
         )
     expected = contract.queries.sha256
     if expected is not None:
-        with path.open("rb") as opened:
-            actual = hashlib.file_digest(opened, "sha256").hexdigest()
+        actual = file_sha256(path)
         if actual != expected:
             raise SourceError(
                 f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected "
                 f"{expected[:12]}"
             )
-    person, of_source = (
-        contract.privacy.person,
-        tuple(filter(None, (contract.source.arrived, contract.source.sign))),
+    # of rows that protect nobody a person's id need not be there, nor the day on which a row
+    # arrived, nor its sign; they are dropped where they are
+    person = contract.person
+    source = contract.source
+    unread = (person and person.id_column, source.arrived, source.sign)
+    ignored = {
+        "ignore": (*source.ignore, *filter(None, unread)),
+        "arrived": None,
+        "sign": None,
+    }
+    rows = contract.privacy.model_copy(update={"unit": "row", "person": None})
+    contract = contract.model_copy(
+        update={"privacy": rows, "source": source.model_copy(update=ignored)}
     )
-    # of rows that protect nobody a person's id need not be there, and is dropped where it is
-    if person is not None:
-        privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
-        source = contract.source.model_copy(
-            update={"ignore": (*contract.source.ignore, person.id_column)}
-        )
-        contract = contract.model_copy(update={"privacy": privacy, "source": source})
-    if of_source:  # nor the day on which it arrived, nor its sign
-        source = contract.source.model_copy(
-            update={"ignore": (*contract.source.ignore, *of_source), "arrived": None, "sign": None}
-        )
-        contract = contract.model_copy(update={"source": source})
     table = read_table(path, contract.refusing())
     if not table.num_rows:
         raise DataError(path.name, "has no rows; expected at least one to ask")

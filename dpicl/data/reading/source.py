@@ -53,15 +53,14 @@ import pyarrow.csv as pa_csv
 from dpicl.contract.declared import Remote
 from dpicl.contract.models import Contract
 from dpicl.contract.periods import period_at
-from dpicl.data.reading.connection import Check
-from dpicl.data.reading.database import check_address, query_batches
+from dpicl.data.reading.database import Check, check_address, query_batches
 from dpicl.data.reading.files import (
     BATCH_ROWS,
     SUFFIXES,
     canonical_order,
-    check_delivered,
     delivered,
     folder_files,
+    forms_of,
     no_rows,
     place_of,
     read_table,
@@ -81,14 +80,16 @@ _SHIPPED = {"e23f549587e40b6fb1a04c430b12563a7007e335ec6f32464e1ee34657e11004": 
 (`content_sha256`).
 """
 _BUNDLED_COLUMNS = (
-    *("mean_radius", "mean_texture", "mean_perimeter", "mean_area", "mean_smoothness"),
-    *(
-        "mean_compactness",
-        "mean_concavity",
-        "mean_concave_points",
-        "mean_symmetry",
-        "mean_fractal_dimension",
-    ),
+    "mean_radius",
+    "mean_texture",
+    "mean_perimeter",
+    "mean_area",
+    "mean_smoothness",
+    "mean_compactness",
+    "mean_concavity",
+    "mean_concave_points",
+    "mean_symmetry",
+    "mean_fractal_dimension",
 )
 """Scikit-learn's breast cancer set begins with these, which are what we use."""
 
@@ -101,29 +102,31 @@ def load_source(
     Raises SourceError: no rows are at hand (the message says what to type), or they are not those
     of `content_sha256`; DataError: the rows break the contract.
     """
-    path, source, where = (
-        find_rows(contract, data_folder=data_folder, cache_folder=cache_folder),
-        contract.source,
-        contract.name,
-    )
-    if source.query is not None:
-        table = _in_one(list(query_parts(contract, check)), contract)
-        return _verified(table, contract, f"{where}: query")
+    path = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder)
+    source = contract.source
     if source.deliveries is not None:  # of which late ones, and those to come, must not be read
         raise SourceError(
-            f"{where}: its deliveries are read one by one, by the command that counts them"
+            f"{contract.name}: its deliveries are read one by one, by the command that counts them"
         )
-    if source.folder is not None:
+    if source.query is not None:  # in canonical order: a database gives rows in any
+        batches = [no_rows(contract), *query_parts(contract, check)]
+        place = "query"
+        table = canonical_order(pa.concat_tables(batches).combine_chunks())
+    elif source.folder is not None:
         files = survey(contract, data_folder)
         assert files is not None
-        return _verified(files.whole(contract), contract, f"{where}: {source.folder}")
-    if (address := _address(contract)) is not None:
-        return _verified(read_table(Stored(address), contract), contract, f"{where}: {address}")
-    if path is not None:
-        return _verified(read_table(path, contract), contract, f"{where}: {path.name}")
-    return _verified(
-        typed_table(_bundled(), contract, "bundled rows"), contract, f"{where}: bundled rows"
-    )
+        place = source.folder
+        table = files.whole(contract)
+    elif (address := _address(contract)) is not None:
+        place = address
+        table = read_table(Stored(address), contract)
+    elif path is not None:
+        place = path.name
+        table = read_table(path, contract)
+    else:
+        place = "bundled rows"
+        table = typed_table(_bundled(), contract, place)
+    return _verified(table, contract, f"{contract.name}: {place}")
 
 
 def _bundled() -> pa.Table:
@@ -137,10 +140,8 @@ def _bundled() -> pa.Table:
         .read_text("ascii")
         .splitlines()
     )
-    values, answers = (
-        np.array([line.split(",") for line in lines], dtype=np.float64),
-        np.array(head.split(",")[2:]),
-    )
+    values = np.array([line.split(",") for line in lines], dtype=np.float64)
+    answers = np.array(head.split(",")[2:])
     columns = {name: values[:, position] for position, name in enumerate(_BUNDLED_COLUMNS)}
     return pa.table({**columns, "diagnosis": answers[values[:, -1].astype(int)]})
 
@@ -151,50 +152,34 @@ def query_parts(contract: Contract, check: Check | None = None) -> Iterator[pa.T
     return query_batches(contract, contract.source.query, BATCH_ROWS, check)
 
 
-def _in_one(batches: Sequence[pa.Table], contract: Contract) -> pa.Table:
-    """All batches of a query, in canonical order: a database gives rows in any order, and the split
-    goes by it.
-    """
-    return canonical_order(pa.concat_tables([no_rows(contract), *batches]).combine_chunks())
-
-
 def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
     """The file that holds the rows, unread; None where they come otherwise, and look as if they
     could. Raises SourceError: no rows are at hand; the message says what to type; DataError: a
     folder holds something else than Parquet files.
     """
-    if contract.source.bundled is not None or contract.source.frame:
+    source = contract.source
+    if source.bundled is not None or source.frame:
         return None
-    if contract.source.query is not None:
-        check_address(contract.source.query, contract.name)
-        return None
-    if _address(contract) is not None:
+    if source.query is not None:
+        check_address(source.query, contract.name)
+    elif _address(contract) is not None:
         store_settings()
-        return None
-    if contract.source.folder is not None:
+    elif source.folder is not None:
         folder_files(contract, data_folder)
-        return None
-    if contract.source.deliveries is not None:
+    elif source.deliveries is not None:
         delivered(contract, data_folder, SUFFIXES)
-        return None
-    path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
-    if path is None:
-        fetching = (
-            f"type `dpicl data fetch {contract.name}`"
-            if contract.source.openml or contract.source.uci
-            else ""
-        )
-        setting = (
-            f"set DPICL_DATA to the folder that holds {contract.source.file}"
-            if contract.source.file
-            else ""
-        )
-        obtain = f" (where to get it: {contract.source.obtain})" if contract.source.obtain else ""
-        raise SourceError(
-            f"{contract.name}: no rows at hand; "
-            f"{', or '.join(filter(None, (fetching, setting)))}{obtain}"
-        )
-    return path
+    else:
+        path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
+        if path is not None:
+            return path
+        ways = []
+        if source.openml or source.uci:
+            ways.append(f"type `dpicl data fetch {contract.name}`")
+        if source.file:
+            ways.append(f"set DPICL_DATA to the folder that holds {source.file}")
+        obtain = f" (where to get it: {source.obtain})" if source.obtain else ""
+        raise SourceError(f"{contract.name}: no rows at hand; {', or '.join(ways)}{obtain}")
+    return None
 
 
 def _address(contract: Contract) -> str | None:
@@ -214,28 +199,17 @@ def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) 
         and data_folder is not None
         and _address(contract) is None
     ):
-        stem = next(
-            (file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file
-        )
-        forms = (
-            file,
-            *(
-                f"{stem}{suffix}"
-                for suffix in SUFFIXES
-                if contract.source.content_sha256 and contract.privacy.budget.benchmark
-            ),
-        )
+        is_compared = contract.source.content_sha256 and contract.is_benchmark
+        forms = forms_of(file, SUFFIXES) if is_compared else [file]
         paths = [*(below(data_folder, form, contract.name) for form in forms), *paths]
     return next((path for path in paths if path.exists()), None) or _shipped(contract)
 
 
 def _shipped(contract: Contract) -> Path | None:
     name = _SHIPPED.get(contract.source.content_sha256 or "")
-    return (
-        None
-        if name is None
-        else checked(f"data/reading/shipped/{name}", Path(__file__).with_name("shipped") / name)
-    )
+    if name is None:
+        return None
+    return checked(f"data/reading/shipped/{name}", Path(__file__).with_name("shipped") / name)
 
 
 def cached_file(contract: Contract, cache_folder: Path) -> Path:
@@ -341,19 +315,9 @@ def read_deliveries(
     none; with a column PERIOD. Raises SourceError: one is not delivered yet, and nothing was read;
     DataError: a file breaks a rule; names file, column, rule and count.
     """
-    names, files, wanted = (
-        contract.releases.calendar.periods,
-        delivered(contract, data_folder, SUFFIXES),
-        sorted(set(periods)),
-    )
-    if contract.source.undelivered == "refused":
-        check_delivered(
-            files,
-            [names[period - 1] for period in wanted],
-            contract.name,
-            str(contract.source.deliveries),
-            SUFFIXES,
-        )
+    names = contract.periods
+    wanted = sorted(set(periods))
+    files = delivered(contract, data_folder, SUFFIXES, [names[period - 1] for period in wanted])
     tables = [_of_period(no_rows(contract), 0)]
     for period in wanted:
         if (file := files.get(names[period - 1])) is not None:

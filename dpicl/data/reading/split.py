@@ -96,16 +96,6 @@ from dpicl.ground.errors import DataError, ParameterError, PrivacyError
 from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import NO_NUMBER, PrivateTable, QueryTable, SplitTable, Table
 
-__all__ = [
-    "SplitTable",
-    "check_sizes",
-    "fewer",
-    "held_out_queries",
-    "holds_out",
-    "lowest",
-    "public_queries",
-    "split_table",
-]
 _SPLIT_SEED = 0
 _KEY_BYTES = 32
 
@@ -131,7 +121,7 @@ def split_table(
     rng = stream(_SPLIT_SEED, "split", contract.name, "").generator()
     train, test = _sides(table, contract, key, rng)
     private = PrivateTable(table if contract.split is None else table.take(train))
-    if contract.privacy.budget.benchmark and contract.split is not None:
+    if contract.is_benchmark and contract.split is not None:
         positions = np.sort(
             rng.permutation(len(test))[
                 : int(len(test) * Fraction(str(contract.split.query_fraction)))
@@ -166,7 +156,8 @@ def held_out_queries(
 
     Of one person at most the contract's number of rows. Raises PrivacyError: there is no key.
     """
-    words, person = _marks(held_out, contract, key)[:, 1], contract.privacy.person
+    words = _marks(held_out, contract, key)[:, 1]
+    person = contract.person
     chosen = np.flatnonzero(lowest(words, contract.split.query_fraction if contract.split else 0.0))
     chosen = chosen[np.argsort(words[chosen], kind="stable")]
     if person is not None:
@@ -180,10 +171,8 @@ def holds_out(table: pa.Table, contract: Contract, *, key: bytes | None) -> np.n
     """Equation (3): whether each private row is held out at random, bool of shape (rows,); none
     where the contract has no such split. Raises PrivacyError: it has one, and there is no key.
     """
-    fraction, person = (
-        contract.split.test_fraction if contract.split else None,
-        contract.privacy.person,
-    )
+    fraction = contract.split.test_fraction if contract.split else None
+    person = contract.person
     if fraction is None:
         return np.zeros(table.num_rows, dtype=bool)
     if person is None:
@@ -202,13 +191,11 @@ def lowest(words: np.ndarray, fraction: float) -> np.ndarray:
 
 def _marks(table: pa.Table, contract: Contract, key: bytes | None) -> np.ndarray:
     """Equation (1): shape (rows, 2), uint64."""
-    columns, of_rows = (
-        [words_of(table.column(name)) for name in contract.read_columns],
-        _derived(key, b"dpicl rows", contract),
-    )
+    columns = [words_of(table.column(name)) for name in contract.read_columns]
+    of_rows = _derived(key, b"dpicl rows", contract)
     content = column_hashes(columns, key=of_rows)
     in_batches = contract.source.folder is not None or contract.source.query is not None
-    if in_batches and contract.privacy.person is None:
+    if in_batches and contract.person is None:
         return content
     return column_hashes([*columns, rank_within(content[:, 0])], key=of_rows)
 
@@ -231,7 +218,7 @@ def check_sizes(contract: Contract, train_rows: int, query_rows: int) -> None:
     """Of a benchmark, whose counts are public, something is left to protect and to ask. Raises
     DataError: there is nothing.
     """
-    if contract.privacy.budget.benchmark and not (train_rows and query_rows):
+    if contract.is_benchmark and not (train_rows and query_rows):
         raise DataError(
             contract.name,
             f"the split leaves {train_rows} rows to protect and {query_rows} to ask, needs at "
@@ -255,7 +242,8 @@ def _sides(
     Who has rows on both sides of a split by column is on neither, or refused with a DataError: as
     the contract says of what breaks it by itself.
     """
-    split, person = contract.split, contract.privacy.person
+    split = contract.split
+    person = contract.person
     ids = table.column(person.id_column).to_numpy() if person else None
     if split is not None and split.column is not None:
         train, test = (np.flatnonzero(side) for side in sides_by_column(table, contract))
@@ -269,7 +257,7 @@ def _sides(
                 count=len(on_both),
             )
         return train, test
-    if split is None or not contract.privacy.budget.benchmark:
+    if split is None or not contract.is_benchmark:
         held_out = holds_out(table, contract, key=key)
     elif ids is not None:
         held_out = lowest(ids.view(np.uint64), split.test_fraction or 0.0)
@@ -298,7 +286,7 @@ def contributing_rows(train: PrivateTable, contract: Contract, draws: Draws) -> 
     """Equation (1): positions of the rows that may enter a central release, ascending, int64; all
     where the contract protects rows.
     """
-    person = contract.privacy.person
+    person = contract.person
     if person is None:
         return np.arange(train.row_count)
     order, starts, counts = _shuffled(train, person.id_column, draws)
@@ -310,7 +298,7 @@ def reporting_rows(train: PrivateTable, contract: Contract, draws: Draws) -> np.
     """Equation (2): positions of the rows that clients report, int64, m per person; every row once
     where the contract protects rows.
     """
-    person = contract.privacy.person
+    person = contract.person
     if person is None:
         return np.arange(train.row_count)
     order, starts, counts = _shuffled(train, person.id_column, draws)
@@ -374,7 +362,7 @@ def entering_rows(
     Args:
         key: 32 secret bytes, the same for the whole horizon.
     """
-    person = contract.privacy.person
+    person = contract.person
     if person is None:
         return np.arange(table.row_count), Entered.nobody()
     most = person.rows_in_horizon
@@ -419,10 +407,8 @@ def column_hashes(columns: Sequence[np.ndarray], *, key: bytes) -> np.ndarray:
     """
     encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - of numbered blocks, as equation (1) has it
     rows = len(columns[0])
-    hashes, cells = (
-        np.zeros((rows, 2), dtype=np.uint64),
-        np.empty((_ROWS_PER_BLOCK, 2), dtype=np.uint64),
-    )
+    hashes = np.zeros((rows, 2), dtype=np.uint64)
+    cells = np.empty((_ROWS_PER_BLOCK, 2), dtype=np.uint64)
     listed = [_listed(number, values, encryptor) for number, values in enumerate(columns, 1)]
     for start in range(0, rows, _ROWS_PER_BLOCK):
         mixed = hashes[start : start + _ROWS_PER_BLOCK]

@@ -38,80 +38,61 @@ class StabilityStep:
     """
 
     name: str
-    stability: int
-    unit: Literal["row", "row or person"]
     why: str
+    stability: int = 1
+    unit: Literal["row", "row or person"] = "row or person"
 
 
 STEPS = (
     StabilityStep(
         "read",
-        1,
-        "row or person",
         "every row is typed on its own; canonical order is an order of the same multiset",
     ),
     StabilityStep(
         "drop",
-        1,
-        "row or person",
         "a row goes for the `missing` marker, or is left out or mended for a value that is none, "
         "a text for having no answer",
     ),
     StabilityStep(
         "hold out",
-        1,
-        "row or person",
         "a row goes by a keyed hash of its content and ordinal among equals, a person by that of "
         "the id",
     ),
     StabilityStep(
         "hold out in batches",
-        1,
-        "row",
         "a row of a folder or query goes by a keyed hash of its content: ordinals would need all "
         "rows",
+        unit="row",
     ),
     StabilityStep(
         "hold out by column",
-        1,
-        "row or person",
         "a row goes by its own value of the contract's column",
     ),
-    StabilityStep(
-        "hold out by file", 1, "row or person", "texts are held out by the file that they stand in"
-    ),
+    StabilityStep("hold out by file", "texts are held out by the file that they stand in"),
     StabilityStep(
         "bound contributions",
-        1,
-        "row or person",
         "a person's rows are drawn by that person's own randomness",
     ),
     StabilityStep(
         "arrive",
-        1,
-        "row or person",
         "a row belongs to a period by its own day, or by the name of the file that it was "
         "delivered in",
     ),
     StabilityStep(
         "participate",
-        1,
-        "row or person",
         "which of a person's rows enter, now and later, depends on that person's rows alone",
     ),
-    StabilityStep("subsample", 1, "row or person", "a row enters by a coin of its own"),
+    StabilityStep("subsample", "a row enters by a coin of its own"),
     StabilityStep(
         "batch",
-        1,
-        "row",
         "sums and counts of batches add up to those of the table, wherever it is cut",
+        unit="row",
     ),
     StabilityStep(
         "ask",
-        2,
-        "row or person",
         "of held-out rows, by a keyed hash of each; of at most N the N lowest, so that one comes "
         "as another goes",
+        stability=2,
     ),
 )
 """In the order in which a source passes them."""
@@ -130,16 +111,16 @@ def steps_before(contract: Declared, *, sampled: bool) -> tuple[StabilityStep, .
         "read",
         "drop",
         *(["subsample"] if sampled else []),
-        *(["bound contributions"] if contract.privacy.person else []),
+        *(["bound contributions"] if contract.person else []),
     }
     if contract.releases.horizon is not None:  # in the place of a draw at random
         passed = {
             *(passed - {"bound contributions"}),
             "arrive",
-            *(["participate"] if contract.privacy.person else []),
+            *(["participate"] if contract.person else []),
         }
     if isinstance(contract, Contract):
-        in_batches = contract.privacy.person is None
+        in_batches = contract.person is None
         passed |= {"batch"} if in_batches else set()
         if contract.split_column:
             passed |= {"hold out by column"}

@@ -63,10 +63,10 @@ def is_bytes(kind: pa.DataType) -> bool:
     return any(test(kind) for test in _BYTES)
 
 
-def is_plain(kind: pa.DataType) -> bool:
-    """What a category's column takes, bytes apart."""
+def is_plain(kind: pa.DataType, wanted: str = "categories") -> bool:
+    """What columns take that take `categories`, `numbers` or `dates`, bytes apart."""
     return bool(
-        pa.types.is_null(kind) or is_text(kind) or any(test(kind) for test in _TAKEN["categories"])
+        pa.types.is_null(kind) or is_text(kind) or any(test(kind) for test in _TAKEN[wanted])
     )
 
 
@@ -84,11 +84,7 @@ def check_taken(kind: pa.DataType, wanted: str, name: str, where: str) -> None:
     type.
     """
     stored = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if (
-        pa.types.is_null(stored)
-        or is_text(stored)
-        or any(test(stored) for test in (*_BYTES, *_TAKEN[wanted]))
-    ):
+    if is_bytes(stored) or is_plain(stored, wanted):
         return
     plain = "numbers" if wanted == "categories" else wanted
     instead = next(
@@ -108,8 +104,7 @@ NO_VALUE = "\x00neither number nor text"
 """In the place of a value that CSV has no text for: it breaks every column's rule by itself."""
 NO_VALUE_RULE = (
     "holds neither numbers nor text; expected numbers, text, dates or truth values in its cells, "
-    "or no such column in the contract but under "
-    "`source: {ignore: [...]}`"
+    "or no such column in the contract but under `source: {ignore: [...]}`"
 )
 _MOST_DIGITS = 400
 """Of a decimal that is written without an exponent; a number of more is beyond 64 bits in any
@@ -157,10 +152,8 @@ def as_utf8(column: pa.Array) -> pa.Array:
 def _text(value: Any) -> str | None:
     # a time of numpy's would be a plain number where Python has none as exact
     if isinstance(value, np.generic):
-        is_time, value = (
-            value.dtype.kind in "mM",
-            (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item(),
-        )
+        is_time = value.dtype.kind in "mM"
+        value = (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item()
         value = NO_VALUE if is_time and not isinstance(value, date | None) else value
     # of pandas, which may not be installed
     if value is None or type(value).__name__ in (

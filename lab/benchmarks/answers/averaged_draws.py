@@ -10,8 +10,7 @@ import numpy as np
 
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell
-from dpicl.data.reading.split import SplitTable
-from dpicl.ground.types import QueryTable
+from dpicl.ground.types import QueryTable, SplitTable
 from dpicl.home.settings import Settings
 from dpicl.methods import DEFAULTS, Options, tabular, unit_of
 from dpicl.methods.base import draws_for

@@ -12,8 +12,7 @@ import numpy as np
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.central.exact_counts import row_bins, row_encoding
-from dpicl.data.reading.split import SplitTable
-from dpicl.ground.types import EncodedQueries, ReleasedRows
+from dpicl.ground.types import EncodedQueries, ReleasedRows, SplitTable
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.baselines import local_baselines

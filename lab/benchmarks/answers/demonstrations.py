@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpicl.contract import Contract
-from dpicl.data.reading.split import SplitTable
-from dpicl.ground.types import QueryTable
+from dpicl.ground.types import QueryTable, SplitTable
 from dpicl.home.settings import Settings
 from dpicl.methods import DEFAULTS, Options, tabular, unit_of
 from dpicl.methods.base import ZERO_SHOT, draws_for

@@ -11,8 +11,7 @@ import numpy as np
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.reading.encode import LocalEncoding, encode_clients, encode_queries
-from dpicl.data.reading.split import SplitTable
-from dpicl.ground.types import ReleasedRows
+from dpicl.ground.types import ReleasedRows, SplitTable
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.baselines import local_baselines

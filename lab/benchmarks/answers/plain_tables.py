@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
-from dpicl.data.reading.split import SplitTable
+from dpicl.ground.types import SplitTable
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.evaluation import answers

@@ -21,8 +21,7 @@ import pyarrow as pa
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract, load_contract
-from dpicl.data.central.aggregate import AggregateOptions
-from dpicl.data.central.groups import assign, partition
+from dpicl.data.central.aggregate import AggregateOptions, assign, partition
 from dpicl.data.reading.split import contributing_rows
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import PrivateTable

@@ -15,8 +15,7 @@ from typing import Any
 
 from dpicl.contract import Contract, load_contract, parse_contract
 from dpicl.contract.load import contract_digest
-from dpicl.data.central.aggregate import AggregateOptions
-from dpicl.data.central.groups import assign, partition
+from dpicl.data.central.aggregate import AggregateOptions, assign, partition
 from dpicl.data.prompts import central_demonstrations, central_queries, local_queries
 from dpicl.data.reading.checks import violations
 from dpicl.data.reading.encode import encode_queries

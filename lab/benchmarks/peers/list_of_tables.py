@@ -21,8 +21,7 @@ from sklearn import datasets
 
 from dpicl.contract import Contract
 from dpicl.data.central.exact_counts import row_bins, row_encoding
-from dpicl.data.reading.split import SplitTable
-from dpicl.ground.types import PrivateTable, QueryTable
+from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
 from dpicl.methods.baselines import central_design
 from lab.benchmarks.figures import sized
 from lab.benchmarks.real_tables import EIGHT, real_table

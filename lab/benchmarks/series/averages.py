@@ -16,8 +16,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpicl.data.central import aggregate
+from dpicl.data.central.aggregate import assign, partition
 from dpicl.data.central.group_vectors import GroupVectors
-from dpicl.data.central.groups import assign, partition
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateTable, ReleasedGroups
 from dpicl.mechanisms import discrete_gaussian

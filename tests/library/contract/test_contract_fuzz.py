@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import load_contract, parse_contract
-from dpicl.data.central.aggregate import AggregateOptions
-from dpicl.data.central.groups import assign, partition
+from dpicl.data.central.aggregate import AggregateOptions, assign, partition
 from dpicl.data.prompts import central_demonstrations, central_queries, local_queries
 from dpicl.data.reading.encode import encode_queries
 from dpicl.ground.errors import DeclarationError

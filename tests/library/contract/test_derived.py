@@ -10,8 +10,8 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest, parse_contract
+from dpicl.data.central.aggregate import assign, partition
 from dpicl.data.central.exact_counts import row_bins, row_encoding
-from dpicl.data.central.groups import assign, partition
 from dpicl.data.prompts import row_demonstrations
 from dpicl.data.reading.encode import LocalEncoding
 from dpicl.ground.errors import DeclarationError

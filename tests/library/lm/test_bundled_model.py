@@ -13,7 +13,8 @@ from sklearn.metrics import roc_auc_score
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell
 from dpicl.data.reading.source import load_source
-from dpicl.data.reading.split import SplitTable, split_table
+from dpicl.data.reading.split import split_table
+from dpicl.ground.types import SplitTable
 from dpicl.methods.tabular_answers import truth_of
 from dpicl.models.kinds.local import BUNDLED
 from dpicl.models.opening import open_scorer

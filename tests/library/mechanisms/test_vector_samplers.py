@@ -12,7 +12,7 @@ import pytest
 
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Stream
-from dpicl.mechanisms.vector_samplers import (
+from dpicl.mechanisms.samplers import (
     _bernoulli_exps_of_wholes,
     bernoulli_exps,
     discrete_gaussians,

@@ -170,7 +170,7 @@ def test_marginals_of_a_model_whose_cliques_meet_in_a_bin_without_rows() -> None
     model = graphical_model((2, 2, 2, 2), counted)
     joint[:, 1] = 0
     joint /= joint.sum()
-    for scope, share in zip(model.tree.scopes, model.tree.views(model.shares), strict=True):
+    for scope, share in model.tree.views(model.shares).items():
         share[...] = np.moveaxis(joint.sum(axis=left_out[scope]), -1, 0)
     expected = np.einsum(
         "aby,bcy->acy",

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.prompts import in_turn
-from dpicl.data.reading.split import SplitTable
-from dpicl.ground.types import ReleasedGroup, ReleasedGroups
+from dpicl.ground.types import ReleasedGroup, ReleasedGroups, SplitTable
 from dpicl.methods import tabular
 from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_method import Released

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Unit
 from dpicl.data.central import aggregate
+from dpicl.data.central.aggregate import assign, partition
 from dpicl.data.central.group_vectors import BITS
-from dpicl.data.central.groups import assign, partition
 from dpicl.data.reading.parse import typed_table
 from dpicl.data.reading.split import Entered
 from dpicl.ground.errors import ParameterError, PrivacyError

@@ -14,8 +14,8 @@ import pytest
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.prompts import SHARED_SETS
-from dpicl.data.reading.split import SplitTable
 from dpicl.ground.errors import PrivacyError
+from dpicl.ground.types import SplitTable
 from dpicl.methods import METHODS, grid, tabular
 from dpicl.methods.base import draws_for
 from dpicl.methods.evaluation import Result

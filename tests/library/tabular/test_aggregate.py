@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn
-from dpicl.data.central.aggregate import AggregateOptions, guarantee
-from dpicl.data.central.groups import assign, partition
+from dpicl.data.central.aggregate import AggregateOptions, assign, guarantee, partition
 from dpicl.data.reading.encode import label_codes
 from dpicl.ground.types import PrivateTable, ReleasedGroups
 from dpicl.methods import Options, grid, unit_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
-from dpicl.data.central.groups import Group, assign, partition
+from dpicl.data.central.aggregate import Group, assign, partition
 from dpicl.data.reading.encode import label_codes
 from dpicl.ground.errors import DeclarationError, ParameterError
 from dpicl.ground.types import PrivateTable

@@ -14,10 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.data.central.aggregate import AggregateOptions, exact_sums, guarantee
+from dpicl.data.central.aggregate import (
+    AggregateOptions,
+    GroupSums,
+    assign,
+    exact_sums,
+    guarantee,
+    partition,
+)
 from dpicl.data.central.exact_counts import ExactCounts, check_counts, row_bins, row_encoding
 from dpicl.data.central.graphical_model import NoisyMarginal, graphical_model
-from dpicl.data.central.groups import GroupSums, assign, partition
 from dpicl.data.central.spanning_tree import measure, pair_scores
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import PrivateCodes, PrivateTable

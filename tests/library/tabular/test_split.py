@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from dpicl.contract import Contract
 from dpicl.data.reading.files import rows_digest
 from dpicl.data.reading.source import load_source
-from dpicl.data.reading.split import SplitTable, fewer, split_table
+from dpicl.data.reading.split import fewer, split_table
 from dpicl.ground.errors import DataError
+from dpicl.ground.types import SplitTable
 from dpicl.methods.published import read_table
 from tests.library.examples import random_table, small_contract
 
