@@ -105,8 +105,7 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
         advice = f"No row of {wanted.file.name} was looked at. Bounds "
         advice += (
             f"or categories of {columns} are not known yet: write what is publicly known in every "
-            f"line marked FILL IN; until then the "
-            "contract is refused."
+            "line marked FILL IN; until then the contract is refused."
             if draft.open_count
             else f"and categories are those of {draft.origin}: replace any that were read off rows "
             f"by what is publicly known."

@@ -73,9 +73,8 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
     if digest() not in published:
         raise PrivacyError(
             f"{contract.name}: says `benchmark: true` of rows that are not published; expected "
-            f"`budget: {{epsilon: CAP}}`, or, if anyone may "
-            f"learn them, `dpicl data publish {contract.name}`"
-            f"{_how_fetched(contract)}"
+            "`budget: {epsilon: CAP}`, or, if anyone may learn them, `dpicl data publish "
+            f"{contract.name}`{_how_fetched(contract)}"
         )
 
 

@@ -493,9 +493,8 @@ def make_private(folder: Path, variable: str) -> None:
             folder.chmod(0o700)
     except OSError as error:
         raise RunError(
-            f"{_named(variable, folder)}: {error.strerror}; expected a folder of yours that can "
-            f"be written and be for you alone (mode 0700), "
-            f"set {variable} to one"
+            f"{_named(variable, folder)}: {error.strerror}; expected a folder of yours that can be "
+            f"written and be for you alone (mode 0700), set {variable} to one"
         ) from None
 
 

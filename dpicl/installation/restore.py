@@ -341,8 +341,7 @@ def _compare(settings: Settings, source: Path, key: bytes) -> None:
         if path not in names and path.name != cap_of(settings, "any").name:
             raise LedgerRefusedError(
                 f"{path}: was released and is not in the backup; expected a newer backup, or "
-                f"`dpicl ledger adopt`, which rebuilds the ledger "
-                "from the receipts in released/"
+                "`dpicl ledger adopt`, which rebuilds the ledger from the receipts in released/"
             )
 
 

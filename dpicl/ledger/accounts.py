@@ -272,11 +272,10 @@ def check_doubt(payers: Payers, own: str) -> None:
     for name, path in payers.doubtful.items():
         if name != own:
             raise PrivacyError(
-                f"{path}: has the device and inode of a file that account {name!r} paid for, "
-                f"which is at none of its places any more; "
-                f"expected `moved_from` (or `account: {name}`) in the contract if it was moved or "
-                f"renamed, or "
-                f"`dpicl budget {name} --other-file {quote(path)}` if it is another file"
+                f"{path}: has the device and inode of a file that account {name!r} paid for, which "
+                f"is at none of its places any more; expected `moved_from` (or `account: {name}`) "
+                f"in the contract if it was moved or renamed, or `dpicl budget {name} --other-file "
+                f"{quote(path)}` if it is another file"
             )
 
 

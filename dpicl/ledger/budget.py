@@ -127,10 +127,9 @@ def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:
     delta = f" at delta={account.delta_cap:g}" if account.delta_cap else ""
     raise BudgetError(
         f"account {account.name!r}: requested epsilon={quoted.cost.epsilon:.6g}{delta}, spent "
-        f"{quoted.before.epsilon:.6g} of cap {cap:.6g}, "
-        f"left {max(0.0, cap - quoted.before.epsilon):.6g}; the total would be "
-        f"{quoted.after.epsilon:.6g} ({quoted.after.method})"
-        f"{quoted.closed_by}"
+        f"{quoted.before.epsilon:.6g} of cap {cap:.6g}, left "
+        f"{max(0.0, cap - quoted.before.epsilon):.6g}; the total would be "
+        f"{quoted.after.epsilon:.6g} ({quoted.after.method}){quoted.closed_by}"
     )
 
 
@@ -156,12 +155,10 @@ def check_elsewhere(fold: Fold, name: str, others: Iterable[WitnessedAccount]) -
         # infinity is a text in a record
         if other.epsilon > float(stated.get(other.key, 0.0)):
             raise LedgerRefusedError(
-                f"account {name!r}: epsilon={other.epsilon:.6g} was charged for its rows "
-                f"in another ledger of yours, account "
-                f"{other.name!r} of the state home {other.home}; expected DPICL_HOME to name that "
-                f"one, `dpicl state restore` with its backup, or "
-                f"`dpicl budget {name} --cap CAP`, which states what may be spent here "
-                f"beside it"
+                f"account {name!r}: epsilon={other.epsilon:.6g} was charged for its rows in "
+                f"another ledger of yours, account {other.name!r} of the state home {other.home}; "
+                "expected DPICL_HOME to name that one, `dpicl state restore` with its backup, or "
+                f"`dpicl budget {name} --cap CAP`, which states what may be spent here beside it"
             )
 
 
@@ -223,7 +220,6 @@ def check_kept(fold: Fold, horizon: Charge) -> None:
     if horizon.number < fold.anew.sequence:
         raise LedgerRefusedError(
             f"account {horizon.account!r}: its ledger came back from a backup or from receipts "
-            f"after this horizon had begun, and which of its "
-            f"periods were drawn since is not known; what stands can be used, and a new horizon "
-            f"(`releases.first`) is a new charge"
+            "after this horizon had begun, and which of its periods were drawn since is not known; "
+            "what stands can be used, and a new horizon (`releases.first`) is a new charge"
         )

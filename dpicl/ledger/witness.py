@@ -131,9 +131,8 @@ class Witness:
             return None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerRefusedError(
-                f"{path}: is not what dpicl wrote; expected the file as it was, or that you "
-                f"remove it, after which nothing outside the state "
-                f"home tells what its ledger has spent"
+                f"{path}: is not what dpicl wrote; expected the file as it was, or that you remove "
+                "it, after which nothing outside the state home tells what its ledger has spent"
             ) from None
         return Seen(head, accounts, home)
 

@@ -266,9 +266,8 @@ def check_egress(contract: Declared, unit: Unit, model: ModelSpec) -> None:
     if private and model.trust != "local":
         raise PrivacyError(
             f"{contract.name}: model {model.name!r} has trust {model.trust!r}, and epsilon=inf "
-            f"sends it rows without noise "
-            f"({private} cells); expected a finite epsilon, a local model, or a contract with "
-            f"`benchmark: true`"
+            f"sends it rows without noise ({private} cells); expected a finite epsilon, a local "
+            "model, or a contract with `benchmark: true`"
         )
 
 

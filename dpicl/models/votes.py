@@ -224,9 +224,8 @@ def check_public(rows: Iterable[Tokens], *, name: str, context: int | None) -> N
     if wrong:
         raise ModelError(
             f"a public prompt with what was written after it has {max(wrong)} tokens, but model "
-            f"{name!r} reads at least 1 "
-            f"and at most {context} (texts: {len(wrong)}); expected fewer tokens or a model with "
-            f"a longer context"
+            f"{name!r} reads at least 1 and at most {context} (texts: {len(wrong)}); expected "
+            "fewer tokens or a model with a longer context"
         )
 
 

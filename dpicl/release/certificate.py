@@ -314,8 +314,7 @@ _STYLE = """
 """  # noqa: E501
 _NOTE = (
     "This page was made from the certificate alone and proves nothing by itself: <code>dpicl "
-    "verify</code> checks the certificate, its "
-    "signature and its file."
+    "verify</code> checks the certificate, its signature and its file."
 )
 _PAGE = """<!doctype html>
 <html lang="en">

@@ -287,23 +287,20 @@ def _periods(contract: Declared, period: str) -> str:
 
 _SIMULATION = (
     "Nothing is certified: this is a simulation on a public benchmark. Its noise is seeded, so "
-    "that anyone with the seed can remove it, and no account "
-    "with a cap paid for it."
+    "that anyone with the seed can remove it, and no account with a cap paid for it."
 )
 THREAT = (
     "Anybody who sees this release and all others that the account paid for, with any side "
-    "information, all other rows included, and "
-    "unlimited computation, and who may have chosen later releases after seeing earlier ones. "
-    "Not: somebody who can read the curator's "
-    "machine or state home."
+    "information, all other rows included, and unlimited computation, and who may have chosen "
+    "later releases after seeing earlier ones. Not: somebody who can read the curator's machine or "
+    "state home."
 )
 COMPOSITION = (
     "Every release charged to the account counts, published or not, whatever method or contract "
-    "made it, and however later ones were "
-    "chosen (sequential composition, fully adaptive, by a privacy filter; losses of pure releases "
-    "add up). What other accounts, ledgers "
-    "or organisations release about the same people is not counted. Totals are those at this "
-    "charge; later releases add to them."
+    "made it, and however later ones were chosen (sequential composition, fully adaptive, by a "
+    "privacy filter; losses of pure releases add up). What other accounts, ledgers or "
+    "organisations release about the same people is not counted. Totals are those at this charge; "
+    "later releases add to them."
 )
 POST_PROCESSING = (
     "Whatever is derived from the release without the rows, any number of times, costs nothing "
@@ -321,8 +318,7 @@ _ALWAYS = (
     ),
     (
         "Whether the program ran unchanged: this is the installation's own signed statement, and "
-        "no "
-        "audit of it."
+        "no audit of it."
     ),
 )
 
@@ -340,9 +336,8 @@ def promise(guarantee: Guarantee, accounting: Accounting, *, simulation: bool) -
     factor = rounded(math.exp(guarantee.epsilon)) if guarantee.epsilon < _LARGEST else "e^epsilon"
     first = (
         f"Differential privacy with epsilon {rounded(guarantee.epsilon)} and delta "
-        f"{rounded(guarantee.delta)} for one {guarantee.unit}: "
-        f"{change} changes the probability of any outcome by a factor of at most "
-        f"{factor}{exception}."
+        f"{rounded(guarantee.delta)} for one {guarantee.unit}: {change} changes the probability of "
+        f"any outcome by a factor of at most {factor}{exception}."
     )
     if accounting.spent_before is None or accounting.spent_after is None or accounting.cap is None:
         return first

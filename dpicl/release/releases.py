@@ -323,10 +323,9 @@ def check_quotes(quotes: Iterable[AccountQuote]) -> None:
             raise BudgetError(
                 f"account {line.account!r}: "
                 f"{'a new release costs' if new == 1 else f'{new} new releases cost'} "
-                f"epsilon={quote.cost.epsilon:.6g}, "
-                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left "
-                f"{max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
-                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget "
+                f"epsilon={quote.cost.epsilon:.6g}, spent {quote.before.epsilon:.6g} of cap "
+                f"{quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
+                "expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget "
                 f"{line.account} --cap EPSILON`{quote.closed_by}"
             )
 

@@ -183,9 +183,8 @@ def check_writer(contract: Declared, method: str, writer: ModelSpec) -> None:
         raise ModelRefusedError(
             f"model {writer.name!r} is "
             f"{'a server' if writer.of_kind.is_served else 'not trusted with private rows'}, and "
-            f"raw rows stay "
-            f"local; expected a local model as --generator, which may be another than the --model "
-            f"that answers"
+            "raw rows stay local; expected a local model as --generator, which may be another than "
+            "the --model that answers"
         )
     if writer.of_kind.is_served or contract.privacy.budget.benchmark:
         return
@@ -195,7 +194,6 @@ def check_writer(contract: Declared, method: str, writer: ModelSpec) -> None:
         # sixteen bits too far
         raise PrivacyError(
             f"{contract.name}: model {writer.name!r} has dtype {counts_in}, in which one private "
-            f"text moves the votes of others by "
-            f"rounding; expected dtype float32 for the model that writes, or a contract with "
-            f"`benchmark: true`"
+            "text moves the votes of others by rounding; expected dtype float32 for the model that "
+            "writes, or a contract with `benchmark: true`"
         )

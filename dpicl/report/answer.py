@@ -95,9 +95,8 @@ def answer(run: Run, gains: pd.DataFrame) -> str:
         said += [f"{verdict} {words.listing(alike)}"] if alike else []
     return (
         f"What {words.method_name(method)} releases of {dataset} at ε = {words.epsilon(epsilon)} "
-        f"{' and '.join(said)}: accuracy with it against the best without private "
-        f"data, by the majority label or by the model "
-        "without demonstrations."
+        f"{' and '.join(said)}: accuracy with it against the best without private data, by the "
+        "majority label or by the model without demonstrations."
     )
 
 

@@ -56,11 +56,9 @@ def answers(cells: Cells) -> Iterator[Block]:
     most = max(len(cell.answers) for cell in cells.shown)
     yield Paragraph(
         "What the model saw and what it answered, wrong answers first: of public queries and "
-        "released demonstrations alone, nothing at ε = ∞. "
-        f"Shown: up to {most} queries each of {len(cells.shown):,} of {cells.count:,} cells and "
-        f"seeds. "
-        "log p is the logarithm of the probability that the model gives a label; without "
-        "calibration, the largest is the answer."
+        f"released demonstrations alone, nothing at ε = ∞. Shown: up to {most} queries each of "
+        f"{len(cells.shown):,} of {cells.count:,} cells and seeds. log p is the logarithm of the "
+        "probability that the model gives a label; without calibration, the largest is the answer."
     )
     by_number: dict[tuple[str, str], dict[str, list[AnsweredCell]]] = {}
     for cell in cells.shown:
@@ -327,9 +325,8 @@ def mass_blocks(cells: Sequence[LabelCounts]) -> Iterator[Block]:
     epsilons = sorted({epsilon for means in by_row.values() for epsilon in means})
     yield Paragraph(
         "What the model gives to all labels together, before they are compared; the rest goes to "
-        "other words. Near 1 it has learned the form of "
-        "the answer, which demonstrations teach whatever they say; near 0 labels are compared by "
-        "what little they have.",
+        "other words. Near 1 it has learned the form of the answer, which demonstrations teach "
+        "whatever they say; near 0 labels are compared by what little they have.",
         "small",
     )
     yield TableBlock.of(

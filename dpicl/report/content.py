@@ -73,8 +73,7 @@ def report_of(
     if figures.fitted:
         caption = (
             "Accuracy on the whole test split of logistic regression, by what it was fitted on; "
-            "bars are one standard deviation over "
-            "seeds, right of the last ε there is no privacy."
+            "bars are one standard deviation over seeds, right of the last ε there is no privacy."
         )
         fitted.append(Figure("Logistic regression", figures.fitted, caption))
     if (means := fitted_means(run.results)) is not None:
@@ -219,8 +218,7 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
     if "averaged" in set(results["system"].str.partition("-")[0]):
         notes.append(
             f"Draws averaged: of {run.manifest.grid.draws} draws of shots from the same release "
-            f"the mean probability of every answer, at no "
-            "cost; in-context is the first of them."
+            "the mean probability of every answer, at no cost; in-context is the first of them."
         )
     if run.manifest.model and kind_named(run.manifest.model.kind).most_rows:
         notes.append(
@@ -299,9 +297,8 @@ def _demonstrations(run: Run) -> Iterator[Block]:
     shown = examples(run.demonstrations)
     if shown:
         yield Paragraph(
-            "Some examples: demonstrations that the model saw, or answers of an ensemble. They "
-            "are the output of the mechanism, not rows "
-            "of the table; those at ε = ∞ are never shown."
+            "Some examples: demonstrations that the model saw, or answers of an ensemble. They are "
+            "the output of the mechanism, not rows of the table; those at ε = ∞ are never shown."
         )
     for example in shown:
         title = (

@@ -92,9 +92,8 @@ def in_odds(manifest: Manifest) -> str:
     if not factors:
         return ""
     return (
-        f"In odds: one release multiplies the odds of any suspicion about one of them by at most "
-        f"{', '.join(factors)} (e to the power of what "
-        f"it costs){_but(manifest)}."
+        "In odds: one release multiplies the odds of any suspicion about one of them by at most "
+        f"{', '.join(factors)} (e to the power of what it costs){_but(manifest)}."
     )
 
 
@@ -255,10 +254,9 @@ def _how(run: Run) -> str:
     metrics = list(dict.fromkeys(main_metrics(run.results)))
     return (
         f"Gains in {words.listing([words.MEASURES[metric] for metric in metrics])} over what does "
-        f"best without private data, the majority label or "
-        f"the model without demonstrations (zero-shot); ± is half of {intervals(run)}. "
-        "Marked: intervals that exclude 0. Nothing was picked by its result: shots are the "
-        "largest number of the run, and “from” holds at "
+        "best without private data, the majority label or the model without demonstrations "
+        f"(zero-shot); ± is half of {intervals(run)}. Marked: intervals that exclude 0. Nothing "
+        "was picked by its result: shots are the largest number of the run, and “from” holds at "
         "every larger ε of the run. At ε = ∞ nothing is protected."
     )
 

@@ -49,9 +49,8 @@ from dpicl.report.figures import period_figure
 
 _MOST = 50
 _COUNTED = (
-    "Total variation between released and counted rows: the share of rows that would have to "
-    "move, 0 to 1, as releases simulated from "
-    "this one have it on average."
+    "Total variation between released and counted rows: the share of rows that would have to move, "
+    "0 to 1, as releases simulated from this one have it on average."
 )
 
 
@@ -149,8 +148,7 @@ _ACCURACY = (
 )
 _DISTANCE = (
     "Energy distance of the texts as points of hashed n-grams: 0 for equal laws. Halves of the "
-    "public texts differ by chance alone, which is "
-    "the least to be expected."
+    "public texts differ by chance alone, which is the least to be expected."
 )
 
 
@@ -158,8 +156,7 @@ def _text_report(quality: TextQuality) -> Report:
     release = quality.release
     about = (
         f"{release.method}, ε = {release.epsilon:g}. {len(release.texts):,d} released texts beside "
-        f"{quality.public:,d} public ones; no private "
-        f"text is read for it, {NOTHING_MORE}."
+        f"{quality.public:,d} public ones; no private text is read for it, {NOTHING_MORE}."
     )
     tiles = [("Texts", f"{len(release.texts):,d}"), ("Stand once", f"{quality.distinct:.1%}")]
     tiles += [] if quality.accuracy is None else [("Accuracy", f"{quality.accuracy:.3f}")]
@@ -224,10 +221,9 @@ _ROWS = (
 )
 _DRIFT = (
     "The last {window} periods against all before, by {what}: a chi-square test that takes the "
-    "noise of both, and that they share "
-    "some of it, into account. A small chance says that {change} changed. With {columns} columns "
-    "looked at, one of them is below "
-    "{one_in} by chance in one page of twenty.{of_means}"
+    "noise of both, and that they share some of it, into account. A small chance says that "
+    "{change} changed. With {columns} columns looked at, one of them is below {one_in} by chance "
+    "in one page of twenty.{of_means}"
 )
 _ERRORS = (
     "{what}. Of rows of all periods until one, and of the last {window} of these; the mean over "

@@ -57,8 +57,7 @@ _BENCHMARK, _CLIENTS, _PUBLIC, _ALWAYS = (
     (
         (
             "Who answers, which question a client was asked, and how many reports there are of "
-            "each "
-            "kind."
+            "each kind."
         ),
     ),
     (

@@ -343,8 +343,7 @@ def check_within(plan: Plan, settings: Settings) -> None:
     if plan.pipeline.within_hours is not None and private:
         raise PrivacyError(
             f"{private[0]}: within_hours would let time decide whether its rows are released; "
-            f"expected no such key, or contracts with "
-            "`benchmark: true` alone"
+            "expected no such key, or contracts with `benchmark: true` alone"
         )
 
 

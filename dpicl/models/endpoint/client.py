@@ -552,8 +552,7 @@ class Requester(Generic[R]):
             status = problem.status
         raise ModelError(
             f"model {self.client.spec.name!r}: the server rejects a public question too (status "
-            f"{status}); "
-            f"expected a server that still answers {self.mode.label}"
+            f"{status}); expected a server that still answers {self.mode.label}"
         )
 
     async def send(self, body: dict[str, Any], read: Callable[[Reply], T]) -> T:

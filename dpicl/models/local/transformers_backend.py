@@ -332,8 +332,7 @@ class TransformersScorer:
             if whole[: len(before)] != before or len(whole) == len(before):
                 raise ModelError(
                     f"continuation {continuation!r} changes the tokens of the prompt before it or "
-                    f"adds none; "
-                    f"expected one that starts with a blank, such as ' Yes'"
+                    "adds none; expected one that starts with a blank, such as ' Yes'"
                 )
         return [whole[len(before) :] for whole in wholes]
 
@@ -360,9 +359,8 @@ class TransformersScorer:
             count = sum(len(row) > self.context for row in rows)
             raise TooLongError(
                 f"a prompt has {longest} tokens, but model {self._name!r} reads at most "
-                f"{self.context} "
-                f"({count} distinct {'prompt is' if count == 1 else 'prompts are'} too long); "
-                f"expected fewer demonstrations or a model with a longer context"
+                f"{self.context} ({count} distinct {'prompt is' if count == 1 else 'prompts are'} "
+                "too long); expected fewer demonstrations or a model with a longer context"
             )
 
 
