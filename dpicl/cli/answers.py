@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from rich.table import Table
 
-from dpicl.cli.terminal import new_table, number, table_of
+from dpicl.cli.terminal import PrintedRow, new_table, number, table_of
 
 Kind = TypeVar("Kind")
 _LONGEST = 12
@@ -24,10 +24,10 @@ def answer_of(kind: Callable[..., Kind], source: object, **more: object) -> Kind
 
 
 @dataclass(frozen=True)
-class SpentAccount:
+class SpentAccount(PrintedRow):
     """One account, after the ledger's chain was verified."""
 
-    heads: ClassVar[tuple[str, ...]] = (
+    heads = (
         "account",
         "protects",
         "spent",
@@ -70,10 +70,10 @@ class SpentAccount:
 
 
 @dataclass(frozen=True)
-class ChargedRelease:
+class ChargedRelease(PrintedRow):
     """One release of the account, in the order in which they were charged."""
 
-    heads: ClassVar[tuple[str, ...]] = (
+    heads = (
         "charged",
         "mechanism",
         "parameters",
@@ -111,12 +111,12 @@ class ChargedRelease:
 
 
 @dataclass(frozen=True)
-class PlannedCharge:
+class PlannedCharge(PrintedRow):
     """One account that would be charged. Of texts whose release a run has paid for, the list is
     empty.
     """
 
-    heads: ClassVar[tuple[str, ...]] = (
+    heads = (
         "account",
         "releases",
         "charged before",
@@ -157,10 +157,10 @@ class PlannedCharge:
 
 
 @dataclass(frozen=True)
-class ForecastAccount:
+class ForecastAccount(PrintedRow):
     """One account of a scheduled pipeline that has a cap."""
 
-    heads: ClassVar[tuple[str, ...]] = (
+    heads = (
         "pipeline",
         "account",
         "left",
@@ -197,7 +197,7 @@ class ForecastAccount:
 
 
 @dataclass(frozen=True)
-class Listing:
+class Listing(PrintedRow):
     """What can be run."""
 
     pipelines: Sequence[Mapping[str, Any]]
@@ -313,7 +313,7 @@ class CheckedContract:
 class StateFinding:
     """One finding, faults first. The exit code is 1 if there is a fault."""
 
-    heads: ClassVar[tuple[str, ...]] = (
+    heads = (
         "",
         "path",
         "rule",
@@ -335,7 +335,7 @@ class StateFinding:
 
 
 @dataclass(frozen=True)
-class RemovedPath:
+class RemovedPath(PrintedRow):
     """What was removed, or would be."""
 
     path: str
@@ -402,7 +402,7 @@ class WrittenBackup:
 class RestoredAccount:
     """One account. Every cap is 0."""
 
-    heads: ClassVar[tuple[str, ...]] = (
+    heads = (
         "account",
         "spent by then",
     )
@@ -418,7 +418,7 @@ class RestoredAccount:
 
 
 @dataclass(frozen=True)
-class RestoredState:
+class RestoredState(PrintedRow):
     """The backup that was restored."""
 
     home: str
@@ -455,7 +455,7 @@ class RestoredState:
 class ModelCheck:
     """One check that holds."""
 
-    heads: ClassVar[tuple[str, ...]] = (
+    heads = (
         "check",
         "what was found",
     )

@@ -244,9 +244,7 @@ def print_data_sets(settings: Settings) -> None:
             is_here = bool(source.bundled) or bool(
                 settings.data and local and (settings.data / local).exists()
             )
-            found = is_here or locate(
-                settings.contract(name), data_folder=settings.data, cache_folder=settings.cache
-            )
+            found = is_here or locate(settings.contract(name), **settings.folders)
             available = "yes" if found else "no"
         table.add_row(name, rows_from, available, source.licence)
     for name in settings.text_names():
@@ -256,7 +254,7 @@ def print_data_sets(settings: Settings) -> None:
             table.add_row(name, *_REFUSED)
             continue
         try:
-            find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+            find_texts(contract, **settings.folders)
             available = "yes"
         except DpiclError:
             available = "no"

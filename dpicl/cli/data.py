@@ -285,7 +285,7 @@ def verify(
         raise typer.Exit(1) from None
     if page is not None:
         content = statement.to_page().encode()
-        publish(page, lambda target: target.write(content))
+        publish(page, content)
     signer = f"the key {trusted}" if key is not None else f"this installation, key {trusted}"
     named = statement.product.file
     compared = named is not None and not (

@@ -470,6 +470,11 @@ class Declared(Frozen):
     """
 
     @property
+    def is_benchmark(self) -> bool:
+        """Whether the rows are public: nothing is paid for, and noise is seeded."""
+        return self.privacy.budget.benchmark
+
+    @property
     def tells_row_count(self) -> bool:
         """Whether the number of rows is public: of a benchmark, and where a row is only ever
         exchanged for another, at the same time.

@@ -39,7 +39,14 @@ from dpicl.data.text_files import in_one, receipts, texts_digest
 from dpicl.data.text_records import parse_texts
 from dpicl.ground.cache import PUBLISHED_ROWS, row_digests
 from dpicl.ground.errors import DeclarationError, PrivacyError, SourceError
-from dpicl.ground.files import PRIVATE_MODE, locked, read_json, write_json, write_text
+from dpicl.ground.files import (
+    PRIVATE_MODE,
+    locked,
+    make_private_folder,
+    read_json,
+    write_json,
+    write_text,
+)
 from dpicl.ground.records import below
 from dpicl.home.settings import HUB, Settings
 
@@ -64,7 +71,7 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
     Args:
         digest: of what was read; not taken where the contract has a budget.
     """
-    if not contract.privacy.budget.benchmark or _comes_with_a_package(contract):
+    if not contract.is_benchmark or _comes_with_a_package(contract):
         return
     published = {
         *row_digests().values(),
@@ -106,7 +113,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
     budget, and nothing is read; SourceError: they are not available; DataError: they break the
     contract.
     """
-    if not contract.privacy.budget.benchmark:
+    if not contract.is_benchmark:
         rule = "is of rows with something at stake"
         raise DeclarationError(
             f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows"
@@ -115,7 +122,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
     if isinstance(contract, TextContract):
         from dpicl.data.text_files import load_texts
 
-        texts = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+        texts = load_texts(contract, **settings.folders)
         return Content(content_digest(contract, texts), texts.num_rows)
     assert isinstance(contract, Contract)
     if in_batches(contract) and contract.source.query is not None:
@@ -123,7 +130,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
     elif in_batches(contract) and (surveyed := survey(contract, settings.data)) is not None:
         parts = (surveyed.batch(number, contract) for number in range(surveyed.batches))
     else:
-        parts = [load_source(contract, data_folder=settings.data, cache_folder=settings.cache)]
+        parts = [load_source(contract, **settings.folders)]
     if not contract.privacy.person:
         return Content(*table_digest(parts, contract))
     (table,) = parts
@@ -174,7 +181,7 @@ def declare(
     """Enter content into this installation's registry, in the place of what the name stood for;
     `files` are the digests of a download at a revision.
     """
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(settings.home)
     with locked(settings.home / f"{REGISTRY}.lock"):
         entry: dict[str, Any] = {
             "digest": content.digest,
@@ -196,7 +203,7 @@ def known_when_read(contracts: Iterable[Declared]) -> list[str]:
     return [
         contract.name
         for contract in contracts
-        if contract.privacy.budget.benchmark and not _comes_with_a_package(contract)
+        if contract.is_benchmark and not _comes_with_a_package(contract)
     ]
 
 
@@ -260,7 +267,7 @@ def _is_without_rows(contract: Declared, settings: Settings) -> bool:
     try:
         from dpicl.data.text_files import find_texts
 
-        find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+        find_texts(contract, **settings.folders)
     except SourceError:
         return True
     return False

@@ -32,7 +32,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from dpicl.ground.errors import ParameterError, PrivacyError
-from dpicl.ground.files import locked, write_new
+from dpicl.ground.files import locked, make_private_folder, write_whole
 from dpicl.ledger.keys import KEY_BYTES, keyed_hash
 
 _MAGIC = b"dpiclbk1"
@@ -64,7 +64,7 @@ def made_key(file: Path) -> bool:
     """Make a key file unless one is there; whether it was made. Raises OSError: its folder is not
     there, or cannot be written.
     """
-    return not file.exists() and write_new(file, os.urandom(KEY_BYTES))
+    return not file.exists() and write_whole(file, os.urandom(KEY_BYTES))
 
 
 class _Sealing:
@@ -202,12 +202,12 @@ class SnapshotPlace:
         """
         if not 0 < lifetime_seconds < 2**60:
             raise ParameterError("lifetime_seconds", lifetime_seconds, "a number > 0, below 2^60")
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         path = self._path(name)
         self._remove_if_over(path, self.clock())
         head = _HEAD.pack(_SNAPSHOTS_MAGIC, math.ceil(self.clock() + lifetime_seconds))
         nonce = os.urandom(_NONCE_BYTES)
-        return write_new(
+        return write_whole(
             path, head + nonce + AESGCM(self.key).encrypt(nonce, content, head + name.encode())
         )
 

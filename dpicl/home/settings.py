@@ -35,10 +35,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import dpicl
 from dpicl.ground.errors import DeclarationError, LedgerRefusedError, ParameterError, RunError
+from dpicl.ground.files import make_private_folder
 
 if TYPE_CHECKING:
     # contracts take a while to import: only where one is read
@@ -91,6 +92,15 @@ def read_days(name: str, text: str) -> int | None:
             name, repr(text[:40]), "a number of days, 1d at least, such as 90d; or never"
         )
     return int(text[:-1])
+
+
+class SourceFolders(TypedDict):
+    """As what reads a source takes them: the folder of the files that contracts name, and that of
+    downloads.
+    """
+
+    data_folder: Path | None
+    cache_folder: Path
 
 
 @dataclass(frozen=True)
@@ -226,6 +236,11 @@ class Settings:
         return self.home / "cache"
 
     @property
+    def folders(self) -> SourceFolders:
+        """Where the rows of contracts are looked for."""
+        return {"data_folder": self.data, "cache_folder": self.cache}
+
+    @property
     def models(self) -> Path:
         """Models made on this machine."""
         return self.own("models")
@@ -334,7 +349,7 @@ class Settings:
 
         chosen = dict(self.editions).get(contract.name)
         if chosen is None:
-            chosen = edition_at_hand(contract, data_folder=self.data, cache_folder=self.cache)
+            chosen = edition_at_hand(contract, **self.folders)
         if chosen not in edition_names(contract):
             raise RunError(
                 f"{contract.name}: its contract has no slice {chosen[:60]!r} any more; start a "
@@ -482,7 +497,7 @@ def make_private(folder: Path, variable: str) -> None:
     that users share.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & stat.S_ISVTX or folder == folder.parent:
             raise RunError(

@@ -19,7 +19,6 @@ Making a lost ledger anew from the receipts beside the releases that stand.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -34,7 +33,7 @@ from sqlalchemy import URL
 
 import dpicl
 from dpicl.ground.errors import DpiclError, LedgerError, LedgerRefusedError, ParameterError
-from dpicl.ground.files import PRIVATE_MODE, locked, publish, sync_folder, write_whole
+from dpicl.ground.files import PRIVATE_MODE, locked, publish, sha256_of, sync_folder, write_whole
 from dpicl.home.accounts import (
     CERTIFICATE,
     DRAFT,
@@ -292,9 +291,7 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
         return attempt, False
     check_restored(home)
     attempt = token_hex(16)
-    publish(
-        home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE
-    )
+    publish(home / RESTORING, f"{backup} {attempt}".encode(), mode=PRIVATE_MODE)
     # looked at under the mark, else another process may make one meanwhile
     if file is not None and file.exists():
         (home / RESTORING).unlink()
@@ -368,9 +365,7 @@ def _close(
         copy = _closed(file)
         for log in _logs(copy):  # of a killed try
             log.unlink(missing_ok=True)
-        publish(
-            copy, lambda target: target.write(contents[LEDGER]), mode=PRIVATE_MODE, replace=True
-        )
+        publish(copy, contents[LEDGER], mode=PRIVATE_MODE, replace=True)
         url = URL.create("sqlite", database=str(copy))
     seen = [anchor.read() for anchor in (Anchor(settings.home / ANCHOR), newest(settings))]
     backup = {
@@ -515,7 +510,7 @@ def _adopt_standing(settings: Settings) -> Iterator[Standing]:
     for (account, release_id), paths in files.items():
         final = sorted(path for path in paths if path.name == release_id)
         drafts = sorted(path for path in paths if path.name.endswith(DRAFT))
-        sha256 = hashlib.sha256(final[0].read_bytes()).hexdigest() if final else None
+        sha256 = sha256_of(final[0].read_bytes()) if final else None
         if sha256 is None and drafts:  # it may have been published, and was not read under its name
             sha256 = drafts[0].name.removesuffix(DRAFT).split(".")[-1]
         yield Standing(

@@ -44,6 +44,7 @@ from sqlalchemy.pool import NullPool
 
 import dpicl
 from dpicl.ground.errors import LedgerError, LedgerRefusedError
+from dpicl.ground.files import make_private_folder
 
 SCHEMA = 1
 """Number of this form of the tables: a ledger of another one is refused."""
@@ -195,7 +196,7 @@ def _frozen(connection: Connection) -> Connection:
 
 def _sqlite(path: Path) -> Engine:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         # Never open a ledger that is there: closing it again would drop the locks that SQLite holds
         # on it in this process, and another process would delete the log we write to.
         with suppress(FileExistsError):

@@ -20,7 +20,7 @@ from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.ground.errors import LedgerRefusedError, ParameterError
-from dpicl.ground.files import locked, write_new, write_whole
+from dpicl.ground.files import locked, make_private_folder, write_whole
 from dpicl.ground.randomness import system_stream
 
 KEY_BYTES = 32
@@ -34,8 +34,8 @@ def load_key(path: Path) -> bytes:
     Raises LedgerRefusedError: the file is not a key, or others than its owner may use it.
     """
     if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_new(path, system_stream().bytes(KEY_BYTES))
+        make_private_folder(path.parent)
+        write_whole(path, system_stream().bytes(KEY_BYTES))
     key, mode = path.read_bytes(), path.stat().st_mode & 0o777
     if mode & 0o077:
         raise LedgerRefusedError(
@@ -157,12 +157,12 @@ class Anchor:
         if self.read().sequence >= head.sequence:
             return
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self.path.parent)
             with locked(self.path.with_name(f".{self.path.name}.lock")):
                 if self.read().sequence >= head.sequence:
                     return
                 content = json.dumps({"sequence": head.sequence, "hash": head.hash})
-                write_whole(self.path, lambda file: file.write(content.encode()), replace=True)
+                write_whole(self.path, content.encode(), replace=True)
         except OSError as error:
             if error.errno != errno.EROFS:
                 raise

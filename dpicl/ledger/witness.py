@@ -25,7 +25,7 @@ from pathlib import Path
 
 from dpicl.accounting.filters import Spent
 from dpicl.ground.errors import LedgerRefusedError
-from dpicl.ground.files import INODE, locked, write_whole
+from dpicl.ground.files import INODE, locked, make_private_folder, write_whole
 from dpicl.ledger.fold import Fold
 from dpicl.ledger.keys import Head, keyed_hash
 
@@ -144,7 +144,7 @@ class Witness:
         with ExitStack() as stack:
             if self._folder is not None:
                 with suppress(OSError):  # told where it is written
-                    self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    make_private_folder(self._folder)
                     stack.enter_context(locked(self._folder / ".lock"))
             yield
 
@@ -184,10 +184,8 @@ class Witness:
         }
         content = json.dumps({**vars(fold.head), "home": self._home, "accounts": accounts})
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(
-                self.path, lambda file: file.write(content.encode()), replace=True, named_later=True
-            )
+            make_private_folder(self.path.parent)
+            write_whole(self.path, content.encode(), replace=True, named_later=True)
         except OSError as error:
             self._warn(f"{self.path.parent}: {error.strerror}")
             return

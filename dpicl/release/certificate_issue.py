@@ -120,7 +120,7 @@ def certify(
         ),
         settings,
     )
-    publish(path, lambda file: file.write(made.to_json()), mode=PRIVATE_MODE)
+    publish(path, made.to_json(), mode=PRIVATE_MODE)
     return Certificate.from_json(path.read_bytes())  # of several the first
 
 

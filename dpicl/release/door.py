@@ -12,7 +12,6 @@ Guarantee   none spent: from public facts to a contract and a cap; rows are only
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from dpicl.data.reading.files import SUFFIXES
 from dpicl.data.reading.parse import check_columns
 from dpicl.data.reading.typed_columns import as_arrow, check_types, is_pandas
 from dpicl.ground.errors import DeclarationError, ParameterError
+from dpicl.ground.files import sha256_of
 from dpicl.ground.objects import SCHEME
 from dpicl.ground.yaml_file import read_yaml, validate
 from dpicl.home.accounts import addresses_of, one_ledger, open_ledger
@@ -197,7 +197,7 @@ def with_account(planned: PlannedRelease, settings: Settings) -> PlannedRelease:
         paying = ledger.payer_at(addresses, named=contract.account)
         own = contract.account or paying or contract.name
         if contract.account is None and paying is None and own in accounts:
-            own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
+            own = f"{own[:32]}_{sha256_of(' '.join(addresses))[:6]}"
     changed: dict[str, Any] = {"account": own}
     if not settings.given.has_cap:
         account = account_of(contract, planned.method)

@@ -73,7 +73,7 @@ class FileJournal:
         """
         publish(
             self._path(key, step),
-            lambda file: file.write(json.dumps(tokens).encode()),
+            json.dumps(tokens).encode(),
             mode=PRIVATE_MODE,
         )
         return self.read(key, step) or tokens
@@ -89,7 +89,7 @@ class FileJournal:
             if not seed.exists():
                 publish(
                     seed,
-                    lambda file: file.write(system_stream().bytes(KEY_BYTES)),
+                    system_stream().bytes(KEY_BYTES),
                     mode=PRIVATE_MODE,
                 )
             self._seeds[key] = seed.read_bytes()
@@ -229,7 +229,7 @@ class FileSpending:
         return np.unpackbits(content, count=members).astype(bool)
 
     def _write(self, name: str, content: bytes) -> None:
-        publish(self.folder / name, lambda file: file.write(content), mode=PRIVATE_MODE)
+        publish(self.folder / name, content, mode=PRIVATE_MODE)
 
     def _broken(self, what: str) -> LedgerError:
         return LedgerError(

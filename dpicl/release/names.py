@@ -72,7 +72,7 @@ def parameters_of(
             else {}
         ),
         "replicate": point.seed,
-        "simulated": contract.privacy.budget.benchmark,
+        "simulated": contract.is_benchmark,
         **choices,
         **facts.extra,
         **({} if facts.period == ONCE else {PERIOD: facts.period}),

@@ -160,7 +160,7 @@ def check_release(planned: PlannedRelease, settings: Settings) -> None:
 
 def check_cap(planned: PlannedRelease, settings: Settings) -> None:
     """Refuse a release that would pass its account's cap. Raises BudgetError: it would."""
-    if not planned.contract.privacy.budget.benchmark:
+    if not planned.contract.is_benchmark:
         check_quotes(quote_release(planned, settings))
 
 
@@ -209,7 +209,7 @@ def _made(
         if ledger.published(release) is None:  # else a twin was faster
             is_ours = named.publish(ledger, draft)
     content = named.read(ledger)
-    if not contract.privacy.budget.benchmark:
+    if not contract.is_benchmark:
         note_state(rows, {release}, {release} if is_ours else set())
     if planned.writer is not None:
         from dpicl.release.journal import forget
@@ -227,7 +227,7 @@ def ready(
     rows.read(period, uncounted)
     rules, violated = rows.verdicts()
     check_rules(rules, violated, rows.contract.name)
-    if violated and not rows.contract.privacy.budget.benchmark:
+    if violated and not rows.contract.is_benchmark:
         tell_holder(warnings_of(rules, violated, rows.contract.name))
     rows.split(None if isinstance(rows.contract, TextContract) else 1)
 

@@ -11,7 +11,6 @@ State       private/journals/<release>    slots/<number>.json; for each state of
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -24,7 +23,7 @@ from dpicl.contract.text import Classification, TextContract
 from dpicl.data.prompts import asking_prompt, keywords_query
 from dpicl.data.text_files import load_texts, split_texts, texts_digest
 from dpicl.ground.errors import BudgetError, DpiclError, LedgerError
-from dpicl.ground.files import PRIVATE_MODE, locked, read_json, write_json
+from dpicl.ground.files import PRIVATE_MODE, locked, read_json, sha256_of, write_json
 from dpicl.ground.types import PrivateTable, ReleasedPrompts
 from dpicl.ground.yaml_file import validate
 from dpicl.home.accounts import ledger_key, open_ledger, write_receipt
@@ -204,9 +203,7 @@ class QuerySession:
     @cached_property
     def _rows(self) -> PrivateTable:
         contract = self._request.contract
-        table = load_texts(
-            contract, data_folder=self._settings.data, cache_folder=self._settings.cache
-        )
+        table = load_texts(contract, **self._settings.folders)
         check_published(contract, partial(content_digest, contract, table), self._settings)
         return split_texts(table, contract.model_copy(update={"query_count": 1})).train
 
@@ -468,4 +465,4 @@ class EnsembleRelease:
 
 
 def _mark(query: str) -> str:
-    return hashlib.sha256(query.encode()).hexdigest()
+    return sha256_of(query)

@@ -5,7 +5,6 @@ decided before anything is named, and stands from then on.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from dpicl.contract.pipeline import Point
 from dpicl.contract.text import TextContract
 from dpicl.ground.cache import checked
 from dpicl.ground.errors import ModelError
-from dpicl.ground.files import read_json, write_json
+from dpicl.ground.files import read_json, sha256_of, write_json
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account
@@ -147,10 +146,8 @@ def measured(
     """What public questions decide of a model that is open, measured once for these weights and
     this template; None where not yet.
     """
-    parts = [fingerprint(spec), template, hashlib.sha256(QUESTIONS.read_bytes()).hexdigest()]
-    place = (
-        settings.models / "asked" / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
-    )
+    parts = [fingerprint(spec), template, sha256_of(QUESTIONS.read_bytes())]
+    place = settings.models / "asked" / f"{sha256_of(json.dumps(parts))}.json"
     if not place.exists():
         if not measure:
             return None

@@ -107,7 +107,7 @@ class Release:
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
         benchmark, local = (
-            self.contract.privacy.budget.benchmark,
+            self.contract.is_benchmark,
             METHODS[self.method].trust == "local",
         )
         said = (
@@ -270,10 +270,8 @@ class Release:
 
         simulations = whole("simulations", simulations, _FEWEST, None)
         settings, test = self.published.settings, None
-        if self.contract.privacy.budget.benchmark and self.contract.split:
-            rows = load_source(
-                self.contract, data_folder=settings.data, cache_folder=settings.cache
-            )
+        if self.contract.is_benchmark and self.contract.split:
+            rows = load_source(self.contract, **settings.folders)
             check_published(self.contract, partial(content_digest, self.contract, rows), settings)
             test = split_table(rows, self.contract)
         # matrices are small: more threads take four times the processor's time

@@ -15,7 +15,6 @@ Artefacts lie in `released/<account>/<release_id>` in DPICL_HOME, with receipts;
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -34,7 +33,7 @@ from dpicl.contract.payment import spending
 from dpicl.contract.pipeline import Point
 from dpicl.contract.text import TextContract
 from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError
-from dpicl.ground.files import PRIVATE_MODE, publish, sync_folder
+from dpicl.ground.files import PRIVATE_MODE, publish, sha256_of, sync_folder
 from dpicl.home.accounts import artefact_of, ledger_key, open_ledger, write_receipt
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account, Ledger, Quote, ReleaseCharge, Reservation, release_id
@@ -59,9 +58,7 @@ def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
     each would have a budget of its own. Raises LedgerRefusedError: DPICL_LEDGER names no database
     that all share.
     """
-    capped = sorted(
-        contract.name for contract in contracts if not contract.privacy.budget.benchmark
-    )
+    capped = sorted(contract.name for contract in contracts if not contract.is_benchmark)
     if capped and not (settings.ledger or "").startswith("postgresql"):
         raise LedgerRefusedError(
             f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected "
@@ -168,8 +165,8 @@ class NamedRelease:
         """Offer a draw as the release, and whether it is; if another one has won already, this one
         is discarded unseen.
         """
-        mine = hashlib.sha256(content).hexdigest()
-        publish(self._draft(mine), lambda file: file.write(content), mode=PRIVATE_MODE)
+        mine = sha256_of(content)
+        publish(self._draft(mine), content, mode=PRIVATE_MODE)
         winner = ledger.publish(self.charge.release_id, mine)
         self._place(winner)
         write_receipt(ledger, self.charge, self.settings)
@@ -203,7 +200,7 @@ class NamedRelease:
                 f"released/ from a backup"
             )
         content = final.read_bytes()
-        if hashlib.sha256(content).hexdigest() != winner:
+        if sha256_of(content) != winner:
             raise LedgerRefusedError(
                 f"{self._where}: the artefact is not the one that was published"
             )

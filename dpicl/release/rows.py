@@ -92,8 +92,7 @@ class Rows:
 
             table = load_texts(
                 contract,
-                data_folder=settings.data,
-                cache_folder=settings.cache,
+                **settings.folders,
                 period=period if contract.is_delivered else None,
             )
         else:
@@ -117,9 +116,7 @@ class Rows:
             elif in_batches(contract) and (files := survey(contract, settings.data)) is not None:
                 return begin(files, contract, self.folder)
             else:
-                table = load_source(
-                    contract, data_folder=settings.data, cache_folder=settings.cache, check=check
-                )
+                table = load_source(contract, **settings.folders, check=check)
         self._keep(TABLE, table)
         return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
 

@@ -97,7 +97,7 @@ def split_key(settings: Settings, contract: Declared) -> bytes | None:
     account's name: the same for every run on an asset, so that the same rows are held out; None for
     a benchmark, which needs none.
     """
-    if contract.privacy.budget.benchmark:
+    if contract.is_benchmark:
         return None
     return bytes.fromhex(keyed_hash(load_key(settings.home / KEY), "split", contract.name))
 

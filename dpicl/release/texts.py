@@ -17,7 +17,7 @@ import json
 import shlex
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -177,10 +177,9 @@ class TextRelease(Release):
         from dpicl.quality.texts import ReleasedTexts, text_quality  # it imports scipy
 
         contract, published, settings = self.contract, self.published, self.published.settings
-        folders: dict[str, Any] = {"data_folder": settings.data, "cache_folder": settings.cache}
-        public, real = _pairs(load_public_texts(contract, **folders)), None
-        if contract.privacy.budget.benchmark:
-            rows = load_texts(contract, **folders)
+        public, real = _pairs(load_public_texts(contract, **settings.folders)), None
+        if contract.is_benchmark:
+            rows = load_texts(contract, **settings.folders)
             check_published(contract, partial(content_digest, contract, rows), settings)
             real = _pairs(split_texts(rows, contract).train.data)
         released = [(text.label, text.text) for text in published.drawn]

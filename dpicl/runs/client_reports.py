@@ -13,7 +13,6 @@ Guarantee   none spent: clients randomise before they send, each wallet pays for
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ from dpicl.data.local.questions import Tally
 from dpicl.data.report_counts import Received
 from dpicl.data.reports import report_files
 from dpicl.ground.errors import DpiclError, ParameterError, PrivacyError
-from dpicl.ground.files import read_arrays, write_arrays
+from dpicl.ground.files import read_arrays, sha256_of, write_arrays
 from dpicl.ground.objects import SCHEME
 from dpicl.ground.yaml_file import validate
 from dpicl.home.settings import Settings
@@ -73,8 +72,8 @@ class Counted:
     @staticmethod
     def of(collection: Collection, period: str, tally: Tally, received: Received) -> Counted:
         """Of counts, and what became of every report."""
-        counts = hashlib.sha256(tally.stored.astype("<i8").tobytes()).hexdigest()
-        named = hashlib.sha256(json.dumps([collection.name, period, counts]).encode()).hexdigest()
+        counts = sha256_of(tally.stored.astype("<i8").tobytes())
+        named = sha256_of(json.dumps([collection.name, period, counts]))
         errors = collection.column_errors(tally.clients)
         words = collection.epsilon, collection.sending_epsilon, collection.variant.design
         return Counted(
@@ -182,7 +181,7 @@ def check_reports(reports: Reports, plan: Plan, contract: Contract, settings: Se
         closed.
         DataError: there are no reports at that place; SourceError: the store does not say.
     """
-    if contract.privacy.budget.benchmark:
+    if contract.is_benchmark:
         raise PrivacyError(
             f"{contract.name}: is a public benchmark, whose rows are held out to measure on; "
             f"expected `reports` of another contract"

@@ -12,7 +12,6 @@ ledger, drafted between by workers, which open none.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,14 @@ from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock
 from dpicl.contract.pipeline import Point
 from dpicl.ground.errors import RunError
-from dpicl.ground.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
+from dpicl.ground.files import (
+    PRIVATE_MODE,
+    read_arrays,
+    read_json,
+    sha256_of,
+    write_arrays,
+    write_json,
+)
 from dpicl.ground.types import PrivateTable
 from dpicl.home.accounts import open_ledger
 from dpicl.ledger import Ledger, ReleaseCharge
@@ -73,7 +79,7 @@ def facts_of(folder: UnitFolder) -> ReleaseFacts:
     if method.answers_queries:
         texts = folder.rows.queries().data.column("text").to_pylist()
         fewer = plan.fewer_queries(folder.unit, folder.settings.declared(folder.unit.dataset))
-        extra = {**fewer, QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+        extra = {**fewer, QUERIES: sha256_of(json.dumps(texts))}
     reads = method.model_reads_rows
     return ReleaseFacts(
         plan.period_of(folder.unit.dataset),
@@ -181,7 +187,7 @@ def _facts_digests(folder: UnitFolder) -> dict[str, str]:
         point.key: canonical(vars(public_facts(contract, unit.method, point, facts)))
         for point in asked_of(folder)
     }
-    return {key: hashlib.sha256(text.encode()).hexdigest() for key, text in described.items()}
+    return {key: sha256_of(text) for key, text in described.items()}
 
 
 def publish_drafts(folder: UnitFolder, drafts: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -202,7 +208,7 @@ def publish_drafts(folder: UnitFolder, drafts: Mapping[str, bytes]) -> dict[str,
         for key in missing:
             releases[key].publish(ledger, drafts[key])
         published = {key: named.read(ledger) for key, named in releases.items()}
-    if not folder.declared.privacy.budget.benchmark:
+    if not folder.declared.is_benchmark:
         names = {key: named.charge.release_id for key, named in releases.items()}
         note_state(folder.rows, names.values(), {names[key] for key in missing})
     return published
@@ -458,7 +464,7 @@ def consult(folder: UnitFolder) -> str:
     sweep_votes(settings)
     chosen = {point.key: plan_answers(contract, point) for point in _charged_points(folder)}
     names, rows = missing, folder.rows.state
-    if contract.privacy.budget.benchmark:  # in one place for all epsilons of a run
+    if contract.is_benchmark:  # in one place for all epsilons of a run
         places = dict.fromkeys(names, settings.private("votes", folder.run.name))
     else:  # beside the journals
         places = {key: votes_folder(settings, name, rows) for key, name in names.items()}
@@ -478,7 +484,7 @@ def consult(folder: UnitFolder) -> str:
             train, numbered, model, job, progress_writer([folder], "asking ensembles, query")
         )
     finally:
-        if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
+        if isinstance(model, Tallying) and not contract.is_benchmark:
             # a server's count of private prompts: else the next public tally would hold it
             model.tally((), ())
     path = folder.path / "public_candidates.json"

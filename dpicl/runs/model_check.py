@@ -7,7 +7,6 @@ alike under the same program.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -24,7 +23,7 @@ import numpy as np
 
 import dpicl
 from dpicl.ground.errors import DpiclError, ModelError
-from dpicl.ground.files import read_json, write_json
+from dpicl.ground.files import read_json, sha256_of, write_json
 from dpicl.ground.processes import gpus_here
 from dpicl.home.settings import Settings
 from dpicl.methods.public_questions import check_scores, check_votes
@@ -263,11 +262,7 @@ def remembered(plan: Plan, settings: Settings) -> Path | None:
             *_program(),
             *_machine(),
         ]
-        return (
-            settings.models
-            / FOLDER
-            / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
-        )
+        return settings.models / FOLDER / f"{sha256_of(json.dumps(parts))}.json"
     return None
 
 

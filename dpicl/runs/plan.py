@@ -344,11 +344,7 @@ def check_plan(plan: Plan, settings: Settings) -> None:
 
 def check_caps(plan: Plan, settings: Settings) -> None:
     """Refuse a plan whose new releases would pass a cap, as `check_quotes` does."""
-    capped = {
-        name
-        for name in plan.pipeline.datasets
-        if not settings.declared(name).privacy.budget.benchmark
-    }
+    capped = {name for name in plan.pipeline.datasets if not settings.declared(name).is_benchmark}
     if capped:
         check_quotes(
             quote_plan(

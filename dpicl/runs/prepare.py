@@ -13,7 +13,6 @@ Split: private rows to protect, held-out rows to query.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 from dpicl.contract import Contract
 from dpicl.data.report_counts import Counts
 from dpicl.ground.errors import ParameterError, RunError
-from dpicl.ground.files import read_arrays, read_json, write_json
+from dpicl.ground.files import make_private_folder, read_arrays, read_json, sha256_of, write_json
 from dpicl.ground.printable import tell_holder
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
@@ -127,7 +126,7 @@ def _closed(counts: Counts) -> Counts:
     if counts.close is None:
         return counts
     try:
-        counts.close.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(counts.close.parent)
         return counts.closed()
     except OSError as error:
         raise ParameterError(
@@ -167,7 +166,7 @@ def write_verdicts(run: str, dataset: str) -> str:
                 "severity": rule.severity,
                 "holds": rule not in counts,
                 # how many break it
-                **({"values": counts.get(rule, 0)} if contract.privacy.budget.benchmark else {}),
+                **({"values": counts.get(rule, 0)} if contract.is_benchmark else {}),
             }
             for rule in rules
         ]
@@ -217,7 +216,7 @@ def _hold(run: Path, rows: Rows) -> None:
     contract, stored = rows.contract, rows.queries().data
     if isinstance(contract, Contract):
         write_table(run / ASKED.format(dataset=contract.name), stored)
-    asked_digest = hashlib.sha256(json.dumps(stored.to_pylist(), default=str).encode()).hexdigest()
+    asked_digest = sha256_of(json.dumps(stored.to_pylist(), default=str))
     if (
         read_json(write_json(run / "queries" / f"{contract.name}.json", asked_digest))
         != asked_digest

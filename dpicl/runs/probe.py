@@ -9,7 +9,6 @@ The models of a run, opened once per process.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +21,7 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.pipeline import Unit
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.ground.errors import RunError, TooLongError
-from dpicl.ground.files import read_json, write_json
+from dpicl.ground.files import read_json, sha256_of, write_json
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
 from dpicl.methods.base import ZERO_SHOT
@@ -110,7 +109,7 @@ def questions_digest(plan: Plan, settings: Settings) -> str:
     ]
     specs += [plan.embedder.model_dump(mode="json")] if plan.embedder else []
     contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
-    return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
+    return sha256_of(json.dumps([specs, kinds, contracts]))
 
 
 def _check_answers(

@@ -108,11 +108,7 @@ def timings_of(folder: Path, units: Mapping[str, Unit]) -> list[dict[str, Any]]:
 
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
-    charged = {
-        name: contract
-        for name, contract in contracts.items()
-        if not contract.privacy.budget.benchmark
-    }
+    charged = {name: contract for name, contract in contracts.items() if not contract.is_benchmark}
     unlabelled = [
         name
         for name, contract in contracts.items()
@@ -200,7 +196,7 @@ def _contract(contract: Declared) -> dict[str, Any]:
         "digest": contract_digest(contract),
         "title": contract.source.title,
         "licence": contract.source.licence,
-        "benchmark": contract.privacy.budget.benchmark,
+        "benchmark": contract.is_benchmark,
         "sampling_rate": _rate(contract),
     }
 
@@ -230,9 +226,7 @@ def _software(plan: Plan) -> dict[str, Any]:
 def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     """Sentences on what a run tells of without noise."""
     public = {
-        contract.privacy.budget.benchmark
-        for contract in contracts.values()
-        if contract.evaluation == "public"
+        contract.is_benchmark for contract in contracts.values() if contract.evaluation == "public"
     }
     return [
         *(_BENCHMARK if True in public else ()),

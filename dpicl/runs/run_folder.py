@@ -335,11 +335,7 @@ def check_within(plan: Plan, settings: Settings) -> None:
     """Only benchmarks may be left out for lack of time. Raises PrivacyError: a contract is of
     private rows.
     """
-    private = [
-        name
-        for name in plan.pipeline.datasets
-        if not settings.declared(name).privacy.budget.benchmark
-    ]
+    private = [name for name in plan.pipeline.datasets if not settings.declared(name).is_benchmark]
     if plan.pipeline.within_hours is not None and private:
         raise PrivacyError(
             f"{private[0]}: within_hours would let time decide whether its rows are released; "

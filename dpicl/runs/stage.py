@@ -144,7 +144,7 @@ class Verdicts:
     @staticmethod
     def of(run: Path, declared: Declared, settings: Settings) -> Verdicts:
         """Of a data set in a run."""
-        if declared.privacy.budget.benchmark:
+        if declared.is_benchmark:
             return Verdicts(run, PUBLIC_MODE, run.name)
         return Verdicts(
             settings.private(VERDICTS, run.name),

@@ -8,7 +8,6 @@ several threads take turns, each with up to `max_connections` requests at once.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 from collections import Counter
@@ -24,6 +23,7 @@ import numpy as np
 from pydantic import SecretStr
 
 from dpicl.ground.errors import ModelError
+from dpicl.ground.files import sha256_of
 from dpicl.models.endpoint.client import Client, R, T, Usage
 from dpicl.models.endpoint.probe import Capabilities, probe
 from dpicl.models.endpoint.protocol import Answer, GarbledError, Outcome
@@ -78,9 +78,7 @@ class EndpointScorer:
             name=spec.name,
             kind=spec.kind,
             revision=can.fingerprint,
-            digest=hashlib.sha256(
-                json.dumps([spec.url, spec.id, can.mode.label]).encode()
-            ).hexdigest(),
+            digest=sha256_of(json.dumps([spec.url, spec.id, can.mode.label])),
             trained=True,
             trust=spec.trust,
             note=can.note,

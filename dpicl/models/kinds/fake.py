@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpicl.ground.files import sha256_of
 from dpicl.models.kinds.base import ModelKind, Opened, text_digest
 from dpicl.models.requests import (
     ModelDescription,
@@ -87,7 +88,7 @@ class HashScorer:
             name=self.name,
             kind="fake",
             revision="1",
-            digest=hashlib.sha256(b"dpicl HashScorer 1").hexdigest(),
+            digest=sha256_of(b"dpicl HashScorer 1"),
             trained=False,
             trust=self.trust,
             note="fake: scores are hashes of the prompt, for tests and wiring only",
@@ -159,7 +160,7 @@ class EchoGenerator:
             name=self.name,
             kind="fake",
             revision="1",
-            digest=hashlib.sha256(b"dpicl EchoGenerator 1").hexdigest(),
+            digest=sha256_of(b"dpicl EchoGenerator 1"),
             trained=False,
             trust="local",
             note="fake: texts repeat the last example of a prompt, for tests and wiring only",

@@ -14,7 +14,6 @@ positions that the config states.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import platform
@@ -31,7 +30,7 @@ from pydantic import TypeAdapter
 
 from dpicl.ground.cache import cache_folder, kept_sha256
 from dpicl.ground.errors import ModelError, RunError
-from dpicl.ground.files import write_whole
+from dpicl.ground.files import sha256_of, write_whole
 from dpicl.models.local.generation import Writing, can_be_exact, in_float32
 from dpicl.models.local.model_files import FETCHED
 from dpicl.models.local.packed_rows import NAME, LlamaPass
@@ -390,10 +389,7 @@ class KeptCheck:
         self._place: Path | None = None
         self.found = Findings(None, None)
         with suppress(RunError, OSError, ValueError):
-            self._place = (
-                cache_folder("checks")
-                / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
-            )
+            self._place = cache_folder("checks") / f"{sha256_of(json.dumps(parts))}.json"
             self.found = _FINDINGS.validate_json(self._place.read_bytes())
 
     def keep(self, found: Findings) -> None:
@@ -402,9 +398,7 @@ class KeptCheck:
         if self._place is not None:
             content = _FINDINGS.dump_json(found)
             with suppress(OSError):
-                write_whole(
-                    self._place, lambda file: file.write(content), replace=True, named_later=True
-                )
+                write_whole(self._place, content, replace=True, named_later=True)
 
 
 @cache
@@ -418,7 +412,7 @@ def _program() -> tuple[str, ...]:
         for path in sorted(folder.glob("*.py"))
     ]
     return (
-        *(hashlib.sha256(path.read_bytes()).hexdigest() for path in ours),
+        *(sha256_of(path.read_bytes()) for path in ours),
         *(f"{name} {_version(name)}" for name in _PACKAGES),
         (
             f"{platform.python_version()} {platform.machine()} "
