@@ -172,7 +172,8 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
             "PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
     check_named()
-    pipelines, accounts = load_pipelines(settings.pipelines), set[str]()
+    pipelines = load_pipelines(settings.pipelines)
+    accounts = set[str]()
     for name, pipeline in pipelines.pipelines.items():
         schedule = pipeline.schedule
         pool = f", by workers of {_own_pool(pipeline)}" if _own_pool(pipeline) else ""

@@ -61,7 +61,8 @@ class OnDask(Executor):
         self._client = FlowRunContext.get().task_runner.client  # type: ignore[union-attr]
         self._context = flow_context()
         self.model_workers = scoring_workers(self._client)
-        self._run, self._units = run, set(plan.units)
+        self._run = run
+        self._units = set(plan.units)
         done = sum((run / "units" / key / RESULTS).exists() for key in plan.units)
         show_overview(str(run))
         self._progress = Progress(len(plan.units), done)
@@ -72,7 +73,8 @@ class OnDask(Executor):
 
     def submit(self, step: Step) -> Any:
         """A future of Prefect; models are asked where the GPUs are."""
-        name, task_run = step.stage.name, uuid4()
+        name = step.stage.name
+        task_run = uuid4()
         with on_gpus(self._client) if step.stage.place == "model worker" else nullcontext():
             future = self._client.submit(
                 do_step, name, step.references, task_run, self._context, key=f"{name}-{task_run}"
@@ -128,7 +130,9 @@ class Progress:
     """
 
     def __init__(self, total: int, finished: int) -> None:
-        self._total, self._finished, self._told = total, finished, time.monotonic()
+        self._total = total
+        self._finished = finished
+        self._told = time.monotonic()
         self._artifact: Any = create_progress_artifact(**self._shown())
 
     def _shown(self) -> dict[str, Any]:
@@ -193,7 +197,8 @@ def run_name(plan: Plan) -> str:
     """`demo · breast_cancer, diabetes · ε 1–50, ∞ · 2026-12 · 20261205-060000`: the period is left
     out of what is released once.
     """
-    sets, own = plan.pipeline.datasets, plan.run_id.removeprefix(f"{plan.pipeline_name}-")
+    sets = plan.pipeline.datasets
+    own = plan.run_id.removeprefix(f"{plan.pipeline_name}-")
     shown = sets if len(sets) <= MOST else (*sets[: MOST - 1], f"{len(sets) - MOST + 1} more")
     return " · ".join(
         [
@@ -244,10 +249,8 @@ def name_flow_run(plan: Plan) -> None:
     if context is None or (flow_run := context.flow_run) is None:
         return
     others = [tag for tag in flow_run.tags if not tag.startswith(KINDS)]
-    flow_run.name, flow_run.tags = (
-        run_name(plan),
-        [*others, *tags_of(plan.pipeline, plan.model, plan.writer)],
-    )
+    flow_run.name = run_name(plan)
+    flow_run.tags = [*others, *tags_of(plan.pipeline, plan.model, plan.writer)]
     # a name is not worth a run
     with (
         suppress(httpx.HTTPError, PrefectException),

@@ -152,7 +152,8 @@ def ensure_automations(notify: str | None) -> None:
 
 
 log = logging.getLogger("dpicl.flows")
-TRIES, DELAY_SECONDS = 8, 5.0
+TRIES = 8
+DELAY_SECONDS = 5.0
 """How often a flow run may fail or be killed; the wait after a first failure, doubled after every
 further one.
 """
@@ -326,10 +327,12 @@ def orphans_looked_after(deployments: Sequence[str], settings: Settings) -> Iter
         yield
 
 
-_FLOW, _PARAMETERS = "sweep", {"pipeline", "changes", "run_id", "resume", "period"}
+_FLOW = "sweep"
+_PARAMETERS = {"pipeline", "changes", "run_id", "resume", "period"}
 """Of a flow run of ours: the name of its flow, and what it may be called with."""
 _PAGE = 100
-_LOGS_SECONDS, _WAIT_SECONDS = 30.0, 10.0
+_LOGS_SECONDS = 30.0
+_WAIT_SECONDS = 10.0
 _FREE_SHARE = 0.2
 """Of a database's pages: fewer free ones are left to be used again."""
 

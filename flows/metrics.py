@@ -42,7 +42,8 @@ class RunsAndBudgets(Collector):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._runs, self._ledger = RunReader(settings), LedgerReader(settings)
+        self._runs = RunReader(settings)
+        self._ledger = LedgerReader(settings)
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: called at registration, which must not read anything."""
@@ -60,16 +61,15 @@ class RunsAndBudgets(Collector):
         runs, damaged = self._runs.read()
         try:
             pipelines = load_pipelines(self._settings.pipelines).pipelines
-            intervals, refused = (
-                {
-                    (name,): longest_gap(pipeline.schedule.cron)
-                    for name, pipeline in pipelines.items()
-                    if pipeline.schedule
-                },
-                0,
-            )
+            intervals = {
+                (name,): longest_gap(pipeline.schedule.cron)
+                for name, pipeline in pipelines.items()
+                if pipeline.schedule
+            }
+            refused = 0
         except (DpiclError, OSError, CronSimError):
-            intervals, refused = {}, 1
+            intervals = {}
+            refused = 1
         unreadable = {("run folder",): damaged, ("pipelines.yaml",): refused}
         yield _gauge(
             "dpicl_unreadable",
@@ -77,11 +77,12 @@ class RunsAndBudgets(Collector):
             ["what"],
             unreadable,
         )
-        name, meaning = (
+        yield _gauge(
             "dpicl_schedule_interval_seconds",
             "Longest time between two runs that a pipeline's schedule asks for.",
+            ["pipeline"],
+            intervals,
         )
-        yield _gauge(name, meaning, ["pipeline"], intervals)
         yield from _of_runs(runs)
         yield from _of_stages(runs)
         yield from _of_checks(runs)
@@ -142,11 +143,12 @@ def _of_runs(runs: list[RunFacts]) -> Iterator[Metric]:
         last,
     )
     written = {(run.pipeline, run.name): run.written for run in runs if run.finished is None}
-    name, meaning = (
+    yield _gauge(
         "dpicl_run_last_written_timestamp_seconds",
         "When an unfinished run last wrote a file.",
+        ["pipeline", "run"],
+        written,
     )
-    yield _gauge(name, meaning, ["pipeline", "run"], written)
     prompts = CounterMetricFamily(
         "dpicl_prompts_answered", "Prompts that a model has answered.", labels=["pipeline"]
     )
@@ -213,41 +215,16 @@ def _of_ledger(intact: bool | None, accounts: tuple[AccountFacts, ...]) -> Itera
         ["account", "state"],
         by_state,
     )
-    for name, meaning, values in (
-        (
-            "spent",
-            "Epsilon that an account has spent, in nats.",
-            {(account.name,): account.spent for account in accounts},
-        ),
-        (
-            "cap",
-            "Epsilon that an account may spend; none for a benchmark.",
-            {(account.name,): account.cap for account in accounts},
-        ),
-        (
-            "left",
-            "Epsilon that an account has left.",
-            {(account.name,): account.left for account in accounts},
-        ),
+    for name, fact, meaning in (
+        ("epsilon_spent", "spent", "Epsilon that an account has spent, in nats."),
+        ("epsilon_cap", "cap", "Epsilon that an account may spend; none for a benchmark."),
+        ("epsilon_left", "left", "Epsilon that an account has left."),
+        ("delta_spent", "delta", "Delta at which the spent epsilon holds."),
+        ("delta_cap", "delta_cap", "Delta that an account may spend."),
     ):
-        yield _gauge(
-            f"dpicl_epsilon_{name}",
-            meaning,
-            ["account"],
-            {key: value for key, value in values.items() if value is not None},
-        )
-    yield _gauge(
-        "dpicl_delta_spent",
-        "Delta at which the spent epsilon holds.",
-        ["account"],
-        {(account.name,): account.delta for account in accounts},
-    )
-    yield _gauge(
-        "dpicl_delta_cap",
-        "Delta that an account may spend.",
-        ["account"],
-        {(account.name,): account.delta_cap for account in accounts},
-    )
+        values = {(account.name,): getattr(account, fact) for account in accounts}
+        known = {key: value for key, value in values.items() if value is not None}
+        yield _gauge(f"dpicl_{name}", meaning, ["account"], known)
 
 
 def registry_of(settings: Settings) -> CollectorRegistry:

@@ -94,7 +94,8 @@ def sweep(
     Returns:
         The run's id.
     """
-    scheduled, settings = scheduled_run(), Settings.from_environment()
+    scheduled = scheduled_run()
+    settings = Settings.from_environment()
     with settings.entered():
         if scheduled is not None:
             return _scheduled(
@@ -161,7 +162,8 @@ def _begun(run: Path, settings: Settings, *, is_on_pool: bool) -> Plan:
     """Name the flow run by its plan. Where other hosts may work on the same rows, one ledger is
     needed for all of them.
     """
-    plan, host = read_plan(run), urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
+    plan = read_plan(run)
+    host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
     name_flow_run(plan)
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
         check_shared((settings.declared(name) for name in plan.pipeline.datasets), settings)

@@ -197,7 +197,7 @@ class ForecastAccount(PrintedRow):
 
 
 @dataclass(frozen=True)
-class Listing(PrintedRow):
+class Listing:
     """What can be run."""
 
     pipelines: Sequence[Mapping[str, Any]]
@@ -310,7 +310,7 @@ class CheckedContract:
 
 
 @dataclass(frozen=True)
-class StateFinding:
+class StateFinding(PrintedRow):
     """One finding, faults first. The exit code is 1 if there is a fault."""
 
     heads = (
@@ -335,7 +335,7 @@ class StateFinding:
 
 
 @dataclass(frozen=True)
-class RemovedPath(PrintedRow):
+class RemovedPath:
     """What was removed, or would be."""
 
     path: str
@@ -399,7 +399,7 @@ class WrittenBackup:
 
 
 @dataclass(frozen=True)
-class RestoredAccount:
+class RestoredAccount(PrintedRow):
     """One account. Every cap is 0."""
 
     heads = (
@@ -418,7 +418,7 @@ class RestoredAccount:
 
 
 @dataclass(frozen=True)
-class RestoredState(PrintedRow):
+class RestoredState:
     """The backup that was restored."""
 
     home: str
@@ -452,7 +452,7 @@ class RestoredState(PrintedRow):
 
 
 @dataclass(frozen=True)
-class ModelCheck:
+class ModelCheck(PrintedRow):
     """One check that holds."""
 
     heads = (

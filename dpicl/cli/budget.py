@@ -44,9 +44,11 @@ def print_accounts(*, as_json: bool) -> None:
     accounts: list[SpentAccount] = []
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
-        records, place = ledger.verify(), ledger.place
+        records = ledger.verify()
+        place = ledger.place
         for account in ledger.accounts():
-            spent, cap = ledger.spent(account.name).epsilon, account.epsilon_cap
+            spent = ledger.spent(account.name).epsilon
+            cap = account.epsilon_cap
             accounts.append(
                 SpentAccount(
                     account=account.name,
@@ -125,7 +127,8 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
             name, epsilon, before.delta_cap if delta is None and before else delta or 0.0
         )
         write_cap(ledger, name, settings)
-        spent, elsewhere = ledger.spent(name).epsilon, ledger.spent_elsewhere(name)
+        spent = ledger.spent(name).epsilon
+        elsewhere = ledger.spent_elsewhere(name)
     left = "nothing left to spend" if spent >= epsilon else f"left {number(epsilon - spent)}"
     was = (
         ""

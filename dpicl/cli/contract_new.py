@@ -77,9 +77,9 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     contract = draft.contract()
     out = settings.contracts / f"{name}.yaml"
     # a draft from the rows discloses some of them
-    mode = PRIVATE_MODE if draft.looked else PUBLIC_MODE
-    write_text(out, draft.text, mode=mode)
-    kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
+    write_text(out, draft.text, mode=PRIVATE_MODE if draft.looked else PUBLIC_MODE)
+    kind = "draft" if draft.looked or draft.open_count else "contract"
+    count = len(draft.ignored)
     ignored = (
         f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`"
         if count
@@ -198,7 +198,8 @@ def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
         return table, {}
     table = read_parquet(read_bytes(place), lambda names: names, place.name)
     check_distinct(table.column_names, place.name)
-    texts, unread = {}, {}
+    texts = {}
+    unread = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         floating = pa.types.is_floating(column.type)
         try:

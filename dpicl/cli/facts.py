@@ -63,12 +63,15 @@ class RunReader:
     """Reads all runs of an installation, finished ones once."""
 
     def __init__(self, settings: Settings) -> None:
-        self._home, self._runs = settings.home, settings.runs
+        self._home = settings.home
+        self._runs = settings.runs
         self._finished: dict[Path, tuple[object, RunFacts]] = {}
 
     def read(self) -> tuple[list[RunFacts], int]:
         """Every run that can be read, and how many folders cannot."""
-        runs, finished, unreadable = [], {}, 0
+        runs = []
+        finished = {}
+        unreadable = 0
         for folder in sorted(self._runs.glob("[!.]*/")):
             try:
                 stamp = _stamp(folder)
@@ -229,7 +232,8 @@ class LedgerReader:
 def _accounts(ledger: Ledger) -> tuple[AccountFacts, ...]:
     accounts = []
     for account in ledger.accounts():
-        spent, states = ledger.spent(account.name), Counter({"reserved": 0, "published": 0})
+        spent = ledger.spent(account.name)
+        states = Counter({"reserved": 0, "published": 0})
         states.update(entry.state for entry in ledger.entries(account.name))
         caps = account.epsilon_cap, account.delta_cap
         accounts.append(AccountFacts(account.name, spent.epsilon, spent.delta, *caps, dict(states)))

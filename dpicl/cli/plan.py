@@ -87,7 +87,8 @@ def plan_lines(plan: TablePlan) -> Iterator[str | Table]:
     by_way: dict[tuple[str, str], dict[float, Quality]] = {}
     for outlook in plan.outlooks:
         if outlook.quality.signal == plan.middle:
-            way, whole = outlook.way, outlook.quality.point.method.derive_stage
+            way = outlook.way
+            whole = outlook.quality.point.method.derive_stage
             options = [*way.options.values(), *([] if whole else [f"{way.shots} shots"])]
             row = by_way.setdefault((way.method, ", ".join(options)), {})
             row[outlook.epsilon] = outlook.quality

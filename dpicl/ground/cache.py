@@ -133,7 +133,8 @@ def kept_sha256(path: Path) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    state, place = _state(path), None
+    state = _state(path)
+    place = None
     with suppress(RunError, OSError, ValueError, KeyError, TypeError):  # it is read then
         place = cache_folder("digests") / f"{sha256_of(os.fsencode(path.resolve()))}.json"
         kept = json.loads(place.read_text("utf-8"))

@@ -49,7 +49,8 @@ def _named(temporary: Path, path: Path) -> Iterator[None]:
     except OSError as error:
         # a full disk names none
         if error.filename is None or str(error.filename) == str(temporary):
-            error.filename, error.filename2 = str(path), None
+            error.filename = str(path)
+            error.filename2 = None
         raise
 
 
@@ -108,7 +109,8 @@ def write_whole(
     return True
 
 
-PUBLIC_MODE, PRIVATE_MODE = 0o644, 0o600
+PUBLIC_MODE = 0o644
+PRIVATE_MODE = 0o600
 _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
@@ -311,7 +313,8 @@ class LivingPaths:
         """Whether both live, and are one thing, or one lies in the other, or they share a file that
         has several names.
         """
-        mine, theirs = self._nodes_above(path), self._nodes_above(other)
+        mine = self._nodes_above(path)
+        theirs = self._nodes_above(other)
         if not mine or not theirs:
             return False
         return (

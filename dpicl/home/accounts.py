@@ -126,13 +126,11 @@ def ledger_key(settings: Settings) -> bytes:
     return load_key(settings.make_home() / KEY)
 
 
-SUFFIX, CERTIFICATE, DRAFT, _NEWEST, _CAP = (
-    ".receipt",
-    ".certificate",
-    ".draft",
-    "newest.json",
-    "cap.json",
-)
+SUFFIX = ".receipt"
+CERTIFICATE = ".certificate"
+DRAFT = ".draft"
+_NEWEST = "newest.json"
+_CAP = "cap.json"
 _ADOPTED = "adopted.json"
 
 
@@ -294,7 +292,8 @@ def stated_account(contract: Declared) -> Account:
     """The account as a contract speaks of it: unit, relation and caps; its name counts where the
     rows have no account yet.
     """
-    privacy, budget = contract.privacy, contract.privacy.budget
+    privacy = contract.privacy
+    budget = contract.privacy.budget
     return Account(
         name=contract.account or contract.name,
         unit=privacy.unit,
@@ -316,10 +315,8 @@ def bind_account(
     for name in ledger.unplaced():
         with suppress(DpiclError):  # no such contract, or one that cannot be read: it stays unbound
             ledger.bind(name, addresses_of(settings.declared(name), settings))
-    named, states_cap = (
-        contract.account is not None,
-        settings.given is None or settings.given.has_cap,
-    )
+    named = contract.account is not None
+    states_cap = settings.given is None or settings.given.has_cap
     return ledger.ensure_account(
         account, addresses_of(contract, settings), named=named, states_cap=states_cap
     )
@@ -380,7 +377,8 @@ def check_payer(contract: Contract, settings: Settings, addresses: tuple[str, ..
     it is another one; the next connection may not be.
     """
     assert contract.source.query is not None
-    stated, named = stated_account(contract), contract.account
+    stated = stated_account(contract)
+    named = contract.account
     with open_ledger(settings) as ledger:
         paying = ledger.find_account(stated, addresses, named=named is not None)
         if stated.benchmark or (

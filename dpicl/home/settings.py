@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 
     from dpicl.contract import Contract, TextContract
 
-CONTRACTS, TEXTS, PIPELINES, PRIVATE = "data_contracts", "texts", "pipelines.yaml", "private"
+CONTRACTS = "data_contracts"
+TEXTS = "texts"
+PIPELINES = "pipelines.yaml"
+PRIVATE = "private"
 """Folder of the contracts of texts, below that of all contracts."""
 Kind = TypeVar("Kind", "Contract", "TextContract")
 LOG_FORMATS = ("text", "json")
@@ -382,10 +385,8 @@ class Settings:
         """Whether the user's own contract stands in the place of a shipped one, and says something
         else.
         """
-        shipped, own = (
-            replace(self, contracts=_shipped(CONTRACTS)).contract_files().get(name),
-            self.contract_files().get(name),
-        )
+        shipped = replace(self, contracts=_shipped(CONTRACTS)).contract_files().get(name)
+        own = self.contract_files().get(name)
         if shipped is None or own is None:
             return False
         try:
@@ -416,8 +417,11 @@ class Settings:
 _entered: ContextVar[Settings | None] = ContextVar("entered", default=None)
 _LONGEST = 400
 """Bytes of a state home's path; a ledger's may have 512."""
-LEDGER, KEY, ANCHOR = "ledger.db", Path("keys") / "ledger.key", "ledger.anchor.json"
-RESTORE_LOCK, RESTORING = ".restore.lock", "restoring"
+LEDGER = "ledger.db"
+KEY = Path("keys") / "ledger.key"
+ANCHOR = "ledger.anchor.json"
+RESTORE_LOCK = ".restore.lock"
+RESTORING = "restoring"
 """Of a home. The latter is there while a backup is being restored: its time, its name and one of
 the attempt.
 """
@@ -430,11 +434,14 @@ def default_home() -> Path:
         ParameterError: the user has no folder of his own, or it goes by the working directory.
     """
     if sys.platform == "win32":
-        named, base = "LOCALAPPDATA", Path(os.environ.get("LOCALAPPDATA", ""))
+        named = "LOCALAPPDATA"
+        base = Path(os.environ.get("LOCALAPPDATA", ""))
     elif sys.platform == "darwin":
-        named, base = "HOME", _of_user("Library", "Application Support")
+        named = "HOME"
+        base = _of_user("Library", "Application Support")
     else:
-        named, base = "HOME", Path(os.environ.get("XDG_STATE_HOME", ""))
+        named = "HOME"
+        base = Path(os.environ.get("XDG_STATE_HOME", ""))
         if not base.is_absolute():  # the standard: a relative one is not heeded
             base = _of_user(".local", "state")
     if not base.is_absolute():

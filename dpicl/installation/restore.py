@@ -73,7 +73,8 @@ from dpicl.ledger.keys import Anchor, Head
 from dpicl.ledger.store import LedgerCopy
 
 MANIFEST = "backup.json"
-KEYS, RELEASED = KEY.parent.name, "released"
+KEYS = KEY.parent.name
+RELEASED = "released"
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ def back_up(settings: Settings, target: Path, key_file: Path) -> Written:
     key = read_key(key_file)
     place = "file" if copy.content is not None else "server"
     taken = datetime.now(UTC).isoformat(timespec="seconds")
-    head, count = copy.end, len(copy.published)
+    head = copy.end
+    count = len(copy.published)
     manifest = BackupManifest(
         secrets.token_hex(16), taken, dpicl.__version__, head.sequence, head.hash, place, count
     )
@@ -225,7 +227,8 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
         LedgerRefusedError: the home has a ledger, or something that is not in the backup; or this
             host has seen more than the backup holds.
     """
-    key, home = read_key(key_file), settings.make_home()
+    key = read_key(key_file)
+    home = settings.make_home()
     with locked(home / RESTORE_LOCK):
         manifest = _manifest(source, key)
         if manifest.ledger != ledger_place(settings):
@@ -266,10 +269,8 @@ def _manifest(source: Path, key: bytes) -> BackupManifest:
         if name == MANIFEST:
             told = json.loads(content)
             if told.keys() != {field.name for field in fields(BackupManifest)}:
-                by, ours = (
-                    f"dpicl {told.get('dpicl_version')}",
-                    f"this is dpicl {dpicl.__version__}",
-                )
+                by = f"dpicl {told.get('dpicl_version')}"
+                ours = f"this is dpicl {dpicl.__version__}"
                 raise ParameterError(
                     "backup",
                     source.name,
@@ -360,7 +361,8 @@ def _close(
         for name, content in read_archive(source, key)
         if name in (LEDGER, KEY.as_posix())
     }
-    file, url = ledger_file(settings), address_of(settings)
+    file = ledger_file(settings)
+    url = address_of(settings)
     if file is not None:
         copy = _closed(file)
         for log in _logs(copy):  # of a killed try
@@ -453,12 +455,11 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         LedgerRefusedError: there is a ledger with records, or there are no receipts of this
             installation's key.
     """
-    url, key, folder = (
-        address_of(settings),
-        ledger_key(settings),
-        released_folder(settings),
-    )
-    anchor, witness = settings.home / ANCHOR, witness_of(settings, key)
+    url = address_of(settings)
+    key = ledger_key(settings)
+    folder = released_folder(settings)
+    anchor = settings.home / ANCHOR
+    witness = witness_of(settings, key)
     if not folder.is_dir():
         raise LedgerRefusedError(
             "nothing stands in released/; expected the folder of the installation whose ledger "

@@ -75,7 +75,8 @@ def quote(fold: Fold, name: str, extra: Sequence[Guarantee]) -> Quote:
 def total(fold: Fold, name: str, extra: Sequence[Guarantee] = ()) -> Cost:
     """What an account has spent, and `extra`."""
     state = fold.account(name)
-    account, spent = state.account, state.total
+    account = state.account
+    spent = state.total
     if not account.benchmark:
         for guarantee in extra:
             spent = spent.plus(guarantee)
@@ -169,10 +170,8 @@ def check_part(fold: Fold, account: Account, release: ReleaseCharge) -> Spent:
     """
     check_relation(account, release.guarantee)
     horizon = check_goes_on(fold, account, release)
-    index, periods = (
-        dict(release.guarantee.event.parameters).get("index"),
-        json.loads(horizon.parameters).get(PERIODS),
-    )
+    index = dict(release.guarantee.event.parameters).get("index")
+    periods = json.loads(horizon.parameters).get(PERIODS)
     if type(periods) is not int or type(index) is not int or not 1 <= index <= periods:
         raise LedgerRefusedError(
             f"account {account.name!r}: period {index} of a horizon of {periods}; expected 1 to "

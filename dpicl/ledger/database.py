@@ -74,7 +74,8 @@ programs = Table(
     Column("program", String(40), nullable=False),
 )
 """One row: the form of these tables, and the version of dpicl that made them."""
-_WAIT_SECONDS, _LOOK_SECONDS = 120, 10
+_WAIT_SECONDS = 120
+_LOOK_SECONDS = 10
 _MAKING_LOCK = 0x6470_6963_6C01
 """PostgreSQL's advisory lock that is taken where the tables are made."""
 _JOURNAL = slice(18, 20)
@@ -97,10 +98,8 @@ class Database:
             ) from None
         backend = address.get_backend_name()
         # an option may hold a password too
-        self.name, self._process = (
-            address.set(query={}).render_as_string(hide_password=True),
-            os.getpid(),
-        )
+        self.name = address.set(query={}).render_as_string(hide_password=True)
+        self._process = os.getpid()
         if backend == "sqlite" and address.database not in (None, "", ":memory:"):
             self._engine = _sqlite(Path(str(address.database)))
         elif backend == "postgresql":

@@ -36,7 +36,8 @@ def load_key(path: Path) -> bytes:
     if not path.exists():
         make_private_folder(path.parent)
         write_whole(path, system_stream().bytes(KEY_BYTES))
-    key, mode = path.read_bytes(), path.stat().st_mode & 0o777
+    key = path.read_bytes()
+    mode = path.stat().st_mode & 0o777
     if mode & 0o077:
         raise LedgerRefusedError(
             f"{path}: mode {mode:04o} lets others use the secret key; expected 0600"
@@ -81,7 +82,8 @@ def keyed_hash(key: bytes, *parts: str | bytes | int) -> str:
     message = []
     for part in parts:
         if isinstance(part, bytes):
-            kind, content = b"b", part
+            kind = b"b"
+            content = part
         else:
             kind, content = (
                 (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())

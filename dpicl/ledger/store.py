@@ -80,7 +80,8 @@ class Ledger:
         anchor_file: Path,
         witness: Witness | None = None,
     ) -> None:
-        self._chain, self._witness = Chain(url, key, anchor_file, witness), witness
+        self._chain = Chain(url, key, anchor_file, witness)
+        self._witness = witness
         if key is not None:
             self._chain.check()
 
@@ -410,10 +411,12 @@ class Ledger:
         period.
         """
         accountant.check(release.guarantee)
-        is_part, name = holds_part(release.guarantee.event), release.account
+        is_part = holds_part(release.guarantee.event)
+        name = release.account
         with self._chain.changing() as change:
             fold = change.fold
-            state, known = fold.account(name), fold.charges.get(release.release_id)
+            state = fold.account(name)
+            known = fold.charges.get(release.release_id)
             account = state.account
             if known is not None:
                 # what drew it may have been seen before the ledger came back
@@ -525,7 +528,8 @@ def _idle(fold: Fold, release: ReleaseCharge, differing: Sequence[str]) -> Charg
             {name: value for name, value in parameters.items() if name not in differing}
         )
 
-    same, mine = ("account", "mechanism", "guarantee"), but(release.parameters)
+    same = ("account", "mechanism", "guarantee")
+    mine = but(release.parameters)
     return next(
         (
             charge

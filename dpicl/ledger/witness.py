@@ -118,7 +118,8 @@ class Witness:
     def _read(self, path: Path) -> Seen | None:
         try:
             content = json.loads(path.read_text("utf-8"))
-            head, home = Head(int(content["sequence"]), str(content["hash"])), str(content["home"])
+            head = Head(int(content["sequence"]), str(content["hash"]))
+            home = str(content["home"])
             accounts = tuple(
                 WitnessedAccount(path.stem, home, name, **told)
                 for name, told in content["accounts"].items()

@@ -92,7 +92,8 @@ def certify(
                 f"first"
             )
         (named,) = named_releases(account, contract, method, [point], settings, facts).values()
-        release, part = named.paying, named.charge
+        release = named.paying
+        part = named.charge
         artefact = ledger.published(part.release_id)
         if artefact is None:
             raise LedgerError(
@@ -137,15 +138,16 @@ class _Charged:
 def _statement(
     contract: Declared, method: Method, point: Point[Any], charged: _Charged, settings: Settings
 ) -> Certificate:
-    cost, release, part = method.cost(contract, point), charged.release, charged.part
+    cost = method.cost(contract, point)
+    release = charged.release
+    part = charged.part
     records, charge = _records(release, settings)
     if part is not release:
         records += _records(part, settings)[0]
-    guarantee, parameters = (
-        guarantee_from_json(json.loads(charge["guarantee"])),
-        json.loads(charge["parameters"]),
-    )
-    simulation, amplified = bool(parameters["simulated"]), cost.amplified is not None
+    guarantee = guarantee_from_json(json.loads(charge["guarantee"]))
+    parameters = json.loads(charge["parameters"])
+    simulation = bool(parameters["simulated"])
+    amplified = cost.amplified is not None
     accounting = _accounting(contract, release.account, charge, sampled=amplified)
     return Certificate(
         certifies=promise(guarantee, accounting, simulation=simulation),
@@ -209,7 +211,8 @@ def _records(
     Raises LedgerRefusedError: one of them is no record of this installation's ledger, or none
     charged the release.
     """
-    key, charge = ledger_key(settings), None
+    key = ledger_key(settings)
+    charge = None
     stored = accounts.read(accounts.receipt_of(settings, release.account, release.release_id))
     for record in stored:
         content = true_content(key, record)
@@ -354,8 +357,7 @@ def promise(guarantee: Guarantee, accounting: Accounting, *, simulation: bool) -
 
 def unit_in_words(name: str, contract: Declared) -> str:
     """Whom the promise is made to."""
-    person = contract.privacy.person
-    if person:
+    if contract.privacy.person:
         return f"One person with all of their rows, of which at most {most_rows(contract)} enter."
     what = "row" if isinstance(contract, Contract) else "text with its label"
     return (
@@ -367,10 +369,8 @@ def unit_in_words(name: str, contract: Declared) -> str:
 
 def most_rows(contract: Declared) -> str:
     """How many rows of a person enter, in words."""
-    person, periods = (
-        contract.privacy.person,
-        len(contract.releases.calendar.periods) if contract.releases.horizon else 0,
-    )
+    person = contract.privacy.person
+    periods = len(contract.releases.calendar.periods) if contract.releases.horizon else 0
     assert person is not None
     if not periods:
         return f"{person.max_rows}"

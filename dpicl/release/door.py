@@ -217,9 +217,11 @@ def _content(schema: Schema) -> tuple[dict[str, Any], str]:
         columns = json.loads(schema.model_dump_json(include={"columns"}, context=IN_FULL))
         return json.loads(schema.model_dump_json()) | columns, f"{schema.name}.yaml"
     if isinstance(schema, str | PathLike):
-        content, file = read_yaml(Path(schema)), Path(schema).name
+        content = read_yaml(Path(schema))
+        file = Path(schema).name
     else:
-        content, file = _plain(schema), "schema"
+        content = _plain(schema)
+        file = "schema"
     if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
         raise DeclarationError(
             file, "columns", "is missing", "{name: {type: …, bounds or categories}} of every column"

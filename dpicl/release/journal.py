@@ -158,7 +158,8 @@ def _key(settings: Settings) -> bytes:
     return load_key(settings.home / "keys" / "snapshots.key")
 
 
-_MEMBERS, _BITS = "members", ".bits"
+_MEMBERS = "members"
+_BITS = ".bits"
 
 
 @dataclass

@@ -40,7 +40,8 @@ from dpicl.data.values import Meaning, RowForm
 from dpicl.ground.errors import DataError, DpiclError
 from dpicl.ground.types import ReleasedRows
 
-_LEAVES, _SHOWN = 8, 9
+_LEAVES = 8
+_SHOWN = 9
 
 
 class RowsError(DataError, ValueError):
@@ -100,7 +101,8 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         names = list(self.feature_names_in_)
         if not hasattr(rows, "columns") and not hasattr(rows, "__arrow_c_stream__"):
-            array, rule = None, ""
+            array = None
+            rule = ""
             try:
                 array = check_array(rows, dtype=None, ensure_all_finite=False)
             except ValueError as error:  # which shows all values in its further lines
@@ -337,7 +339,9 @@ def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Predictor:
             f"{contract.name}: states no label, or nothing to predict it from; expected `label` "
             f"and one more column"
         )
-    labels, bins, weights = Labels.of(form.label, contract), form.encoding.decode(rows.codes), None
+    labels = Labels.of(form.label, contract)
+    bins = form.encoding.decode(rows.codes)
+    weights = None
     targets = labels.targets
     if labels.is_number:
         model: Any = HistGradientBoostingRegressor(

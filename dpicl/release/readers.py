@@ -51,7 +51,7 @@ def public_corpus() -> tuple[str, ...]:
     )
 
 
-def reader_of(spec: ModelSpec, settings: Settings, wanted: Wanted) -> Scorer:
+def reader_of(spec: ModelSpec, settings: Settings, wanted: Wanted = "scores") -> Scorer:
     """A model that answers prompts with private rows; it may see them."""
     return open_scorer(spec, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
 
@@ -166,9 +166,7 @@ def measured(
 
 def _opened(spec: ModelSpec, api: Literal["chat", "completions"], settings: Settings) -> Scorer:
     asked = spec.model_copy(update={"api": api})
-    return public_answer(
-        spec.name, lambda: open_scorer(asked, models_folder=settings.models, corpus=public_corpus())
-    )
+    return public_answer(spec.name, lambda: reader_of(asked, settings))
 
 
 def _charged(spec: ModelSpec, accounts: Sequence[str], settings: Settings) -> AskedBy | None:

@@ -48,7 +48,8 @@ ROWS = 10_000
 """Of a table, where no number is given and none is publicly stated."""
 MOST_ROWS = 10_000_000
 TABLE_FORMS = ("parquet", "csv")
-_FEWEST, _SHOWN = 4, 5
+_FEWEST = 4
+_SHOWN = 5
 _COUNTED = (
     "Every row reports on its own, so that anybody can count the rows: their number is not "
     "protected."
@@ -106,10 +107,8 @@ class Release:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        benchmark, local = (
-            self.contract.is_benchmark,
-            METHODS[self.method].trust == "local",
-        )
+        benchmark = self.contract.is_benchmark
+        local = METHODS[self.method].trust == "local"
         said = (
             (_SIMULATED, benchmark),
             (_COUNTED, local and not benchmark),
@@ -158,10 +157,8 @@ class Release:
                 )
         else:
             shown = self.demonstrations(count)
-            write, what = (
-                methodcaller("write", f"{shown.in_form(form)}\n".encode()),
-                f"{len(shown)} demonstrations",
-            )
+            write = methodcaller("write", f"{shown.in_form(form)}\n".encode())
+            what = f"{len(shown)} demonstrations"
         self._publish(path, write)
         return what
 
@@ -208,7 +205,8 @@ class Release:
             ParameterError: it is no positive number, or the method releases another number of them.
         """
         release = self.published
-        method, point = tabular(self.method), release.planned.point
+        method = tabular(self.method)
+        point = release.planned.point
         k = whole("k", release.planned.shots if k is None else k)
         if point.shots not in (None, k):
             raise ParameterError(
@@ -216,7 +214,8 @@ class Release:
                 k,
                 f"{point.shots}: {method.title} releases groups for one number of demonstrations",
             )
-        grid, options = ((point.epsilon,), (k,), ()), release.planned.options
+        grid = ((point.epsilon,), (k,), ())
+        options = release.planned.options
         shown = unit_of(self.method, self.dataset, point.seed, *grid, False, options)
         (cell,) = points(method, shown)
         has_rows = method.derive_stage is not None
@@ -227,7 +226,8 @@ class Release:
         system = method.handed_out(shown)
         (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == system)
         target = self.contract.target
-        question, cue = f"{target.question} {target.cue}".strip(), target.cue
+        question = f"{target.question} {target.cue}".strip()
+        cue = target.cue
         parts = [
             text.rpartition(f"{cue} ") if cue else (text, "", "")
             for text in "\n".join(texts).split("\n")
@@ -269,7 +269,8 @@ class Release:
         from dpicl.quality.worth import ReleasePoint
 
         simulations = whole("simulations", simulations, _FEWEST, None)
-        settings, test = self.published.settings, None
+        settings = self.published.settings
+        test = None
         if self.contract.is_benchmark and self.contract.split:
             rows = load_source(self.contract, **settings.folders)
             check_published(self.contract, partial(content_digest, self.contract, rows), settings)

@@ -176,7 +176,8 @@ class NamedRelease:
         """Give the winning draft its name, once no other one is left: those of late or killed
         tries are second looks at the rows.
         """
-        final, published = artefact_of(self.settings, self.charge), self._draft(winner)
+        final = artefact_of(self.settings, self.charge)
+        published = self._draft(winner)
         for other in final.parent.glob(f"{self.charge.release_id}.*.draft"):
             if other != published:
                 other.unlink(missing_ok=True)
@@ -240,7 +241,9 @@ def named_releases(
     Raises:
         ParameterError: the contract has no such period.
     """
-    key, of_method, named = ledger_key(settings), METHODS[method], dict[str, NamedRelease]()
+    key = ledger_key(settings)
+    of_method = METHODS[method]
+    named = dict[str, NamedRelease]()
     period = period_named(contract, method, facts.period)
     digest = contract_digest(contract)
     is_part = isinstance(contract, TextContract) and of_method.is_series(contract)
@@ -278,7 +281,8 @@ class AccountQuote:
 
 def name_of(ledger: Ledger, planned: PlannedRelease, settings: Settings) -> NamedRelease:
     """One release by its name; opens its account, as `paying_account` does."""
-    contract, method = planned.contract, planned.method
+    contract = planned.contract
+    method = planned.method
     account = paying_account(ledger, contract, method, settings)
     (named,) = named_releases(
         account, contract, method, [planned.point], settings, planned.facts
@@ -316,7 +320,8 @@ def check_quotes(quotes: Iterable[AccountQuote]) -> None:
     """
     for line in quotes:
         if not line.quote.allowed:
-            quote, new = line.quote, line.releases - line.charged_before
+            quote = line.quote
+            new = line.releases - line.charged_before
             raise BudgetError(
                 f"account {line.account!r}: "
                 f"{'a new release costs' if new == 1 else f'{new} new releases cost'} "

@@ -223,8 +223,11 @@ def keep_stream(
     Raises:
         DataError: the rows break the contract.
     """
-    name, key = f"batches-{secrets.token_hex(4)}", split_key(settings, contract)
-    mine, count, rows = private_folder(folder, name), 0, 0
+    name = f"batches-{secrets.token_hex(4)}"
+    key = split_key(settings, contract)
+    mine = private_folder(folder, name)
+    count = 0
+    rows = 0
     try:
         for count, table in enumerate(tables, 1):
             rows += table.num_rows

@@ -46,7 +46,8 @@ def answerers(run: Run, gains: pd.DataFrame) -> tuple[Answerer, ...]:
     """Of every method, data set and finite epsilon: the models first, with all draws averaged where
     there are several, then logistic regression. None where accuracy is not what a run is judged by.
     """
-    shown, metrics = leading(gains), main_metrics(run.results)
+    shown = leading(gains)
+    metrics = main_metrics(run.results)
     return tuple(
         answerer
         for part in parts(run.results)
@@ -101,7 +102,8 @@ def answer(run: Run, gains: pd.DataFrame) -> str:
 
 
 MOST_EPSILONS = 3
-_INCHES, _COLUMNS = 4.1, 24
+_INCHES = 4.1
+_COLUMNS = 24
 
 
 def suits(answerers: Sequence[Answerer], epsilons: Sequence[float]) -> bool:
@@ -135,7 +137,8 @@ def picture(answerers: Sequence[Answerer]) -> str:
         ).flatten()
         for axes, (method, own) in zip(drawn, panels.items(), strict=True):
             for answerer in own:
-                number, line = epsilons.index(answerer.epsilon), names[method].index(answerer.name)
+                number = epsilons.index(answerer.epsilon)
+                line = names[method].index(answerer.name)
                 axes.errorbar(
                     answerer.accuracy,
                     line + 0.24 * (number - (len(epsilons) - 1) / 2),

@@ -84,8 +84,8 @@ def _fold(name: str, seeds: list[AnsweredCell]) -> FoldedBlock:
         + (f"{cell.right} of {cell.count} right" if cell.labels else f"{cell.count} answers")
         for cell in seeds
     )
-    has_scores = any(answer.scores for cell in seeds for answer in cell.answers)
-    labels, kind = seeds[0].labels * has_scores, "text" if seeds[0].labels else "prose"
+    labels = seeds[0].labels * any(answer.scores for cell in seeds for answer in cell.answers)
+    kind = "text" if seeds[0].labels else "prose"
     head: list[AnyCell] = ["query", *(TableCell(name, mark=kind) for name in ("truth", "answer"))]
     head += [f"log p: {label}" for label in labels]
     rows = (_row(answer, cell, len(labels)) for cell in seeds for answer in cell.answers)

@@ -289,7 +289,9 @@ def _scrolled(label: str, inner: str) -> str:
 
 
 def _table(table: TableBlock) -> str:
-    kinds, head, rows = [cell.mark for cell in table.head], "", []
+    kinds = [cell.mark for cell in table.head]
+    head = ""
+    rows = []
     for cell in table.head:
         text = (
             cell.text[:1].upper() + cell.text[1:] if cell.mark in ("text", "prose") else cell.text
@@ -399,7 +401,9 @@ def _row(cells: tuple[TableCell, ...]) -> str:
     return row
 
 
-INK, MUTED, GRID = "#010101", "#010102", "#010103"
+INK = "#010101"
+MUTED = "#010102"
+GRID = "#010103"
 SERIES = ("#010111", "#010112", "#010113", "#010114", "#010115", "#010116")
 BASELINES = ("#010121", "#010122", "#010123")
 _VARIABLES = {

@@ -45,7 +45,8 @@ from dpicl.report.tables import (
     stage_seconds,
 )
 
-EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
+EXAMPLE_CELLS = 2
+EXAMPLE_TEXTS = 4
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def report_of(
 
 
 def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
-    manifest, results = run.manifest, run.results
+    manifest = run.manifest
+    results = run.results
     yield from first_screen(run, gains, figures)
     yield from (
         Banner("Another experiment than the published one.", sentence)
@@ -350,7 +352,8 @@ def cell_label(key: str) -> str:
 def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     if not len(run.timings):
         return
-    seconds, energy = stage_seconds(run.timings), run.manifest.energy
+    seconds = stage_seconds(run.timings)
+    energy = run.manifest.energy
     by_stage = seconds.sum(axis=1)
     total = float(by_stage.sum())
     summary = (

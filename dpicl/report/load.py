@@ -257,7 +257,8 @@ def load_run(folder: Path) -> Run:
     manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
     results = _read_frame(folder / "results.csv", results_frame_columns(), RESULT_NUMBERS)
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
-    texts, counted = TypeAdapter(dict[str, list[str]]), TypeAdapter(dict[str, Formed])
+    texts = TypeAdapter(dict[str, list[str]])
+    counted = TypeAdapter(dict[str, Formed])
     demonstrations = tuple(
         ReleasedExamples(*unit, cells)
         for unit, cells in _by_unit(folder, "demonstrations.json", texts, "lists of texts")
@@ -278,7 +279,8 @@ def load_run(folder: Path) -> Run:
     with_mass = manifest.model is not None and kind_named(
         manifest.model.kind or manifest.model.name
     ).has_mass(counts)
-    publicly, benchmark = partial(is_public, manifest), partial(_is_benchmark, manifest)
+    publicly = partial(is_public, manifest)
+    benchmark = partial(_is_benchmark, manifest)
     units = sorted((folder / "units").glob("*"))
     labelled = read_labelled(units, publicly, benchmark, with_mass=with_mass)
     methods = [*results["method"].unique()]
@@ -336,7 +338,8 @@ def load_cells(folder: Path, run: Run) -> Cells:
     """Answers to public queries, in the order of the results. Raises RunError: a file is not what
     its name says.
     """
-    known, pairs = run.manifest, zip(run.results["method"], run.results["dataset"], strict=True)
+    known = run.manifest
+    pairs = zip(run.results["method"], run.results["dataset"], strict=True)
     order = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
     units = sorted(
         (folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order))

@@ -135,7 +135,8 @@ def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
 
 def story(run: Run) -> list[str]:
     """Sentences, in the order in which somebody asks; of released and public facts only."""
-    metrics, every = main_metrics(run.results), gains_of(run)
+    metrics = main_metrics(run.results)
+    every = gains_of(run)
     gains = leading(every)
     came = [
         _came(part, metrics[part.index[0]], of_part(gains, part), run.manifest.grid.draws)
@@ -171,7 +172,8 @@ def overview(run: Run, about: str) -> Report:
 
 def _facts(run: Run) -> tuple[list[str], list[str]]:
     """What must be known before any number is read, and what after it."""
-    has_answers, model = len(run.results) > 0, run.manifest.model
+    has_answers = len(run.results) > 0
+    model = run.manifest.model
     is_random = has_answers and model is not None and not model.trained
     return (
         [*smaller(run.manifest), *sentences_of(run.manifest.reports, with_answers=has_answers)],

@@ -247,10 +247,8 @@ _NO_ROWS = (
     "No classifier is tested: group averages are no model of rows, and what they are worth as "
     "demonstrations a run says that asks a model with them."
 )
-_NO_LABEL, _NO_QUERIES = (
-    "The contract has no label to predict.",
-    "The contract declares no public rows (`queries`) to test a classifier on.",
-)
+_NO_LABEL = "The contract has no label to predict."
+_NO_QUERIES = "The contract declares no public rows (`queries`) to test a classifier on."
 _ONE_ANSWER = "All public rows have one answer, of which no AUC can be told."
 
 
@@ -283,7 +281,8 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
     its periods is released; DataError: the public rows break a rule.
     """
     dataset = request.dataset
-    contract, planned = settings.contract(dataset), planned_table(request, settings)
+    contract = settings.contract(dataset)
+    planned = planned_table(request, settings)
     counting = tabular(planned.method)
     if contract.releases.horizon is None:
         raise ParameterError(
@@ -300,7 +299,8 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
                 f"{dataset}: no period of this horizon is released; expected `dpicl protect "
                 f"{dataset}` with the same --epsilon, --method and --shots first"
             )
-        account, series = horizon.release.account, horizon.series
+        account = horizon.release.account
+        series = horizon.series
         names = contract.releases.calendar.periods
         caps = {paying.name: paying.epsilon_cap for paying in ledger.accounts()}
         spent = ledger.spent(account).epsilon
@@ -364,7 +364,8 @@ def series_page(facts: SeriesFacts) -> str:
 
 
 def _accuracy(facts: SeriesFacts) -> Iterator[Block]:
-    recent, names = f"last {facts.window}", [errors.period for errors in facts.errors]
+    recent = f"last {facts.window}"
+    names = [errors.period for errors in facts.errors]
     yield Paragraph(_ERRORS.format(what=facts.series.error_is, window=facts.window))
     means = {
         "all until then": [errors.total for errors in facts.errors],

@@ -110,7 +110,8 @@ def what_was_run(
     manifest: Manifest, methods: list[str], datasets: list[str], *, has_answers: bool
 ) -> str:
     """Methods, data sets and grid, and which models wrote and answered, if any did."""
-    grid, model = manifest.grid, manifest.model
+    grid = manifest.grid
+    model = manifest.model
     parts = [f"{words.listing(list(map(words.method_name, methods)))} on {words.listing(datasets)}"]
     if grid.epsilons:
         parts.append(f"ε = {words.listing(list(map(words.epsilon, grid.epsilons)))}")

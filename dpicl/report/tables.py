@@ -153,7 +153,8 @@ def spread(values: pd.Series) -> str:
     """Mean ± sample standard deviation over seeds, `0.783 ± 0.012`; without the deviation where one
     run cannot have one.
     """
-    mean, deviation = values.mean(), values.std(ddof=1)
+    mean = values.mean()
+    deviation = values.std(ddof=1)
     return (
         words.number(mean)
         if math.isnan(mean) or math.isnan(deviation)
@@ -174,7 +175,8 @@ def _table(
     better: Container[Any],
     anchors: Container[str],
 ) -> TableBlock:
-    several, is_main = has_several_rates(part), main_metrics(part).iloc[0] == metric
+    several = has_several_rates(part)
+    is_main = main_metrics(part).iloc[0] == metric
     method, dataset = part[["method", "dataset"]].iloc[0]
     asked = part[~_needs_no_shots(part)]
     rows: list[list[AnyCell]] = []
@@ -218,7 +220,9 @@ def _table(
     title = f"{words.method_name(method)}, {dataset}"
     counts = asked.loc[asked["system"].map(is_queried), "query_count"].dropna()
     if len(counts):
-        low, high, seeds = int(counts.min()), int(counts.max()), part["seed"].nunique()
+        low = int(counts.min())
+        high = int(counts.max())
+        seeds = part["seed"].nunique()
         count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         title += (
             f" ({count} {'query' if high == 1 else 'queries'}, {seeds} "
@@ -272,7 +276,8 @@ def is_queried(system: str) -> bool:
 
 def _cell(group: pd.DataFrame, metric: str, epsilon: float, show_amplified: bool) -> TableCell:
     """One row's cell."""
-    here, seeds = group[group["epsilon"] == epsilon], group["seed"].nunique()
+    here = group[group["epsilon"] == epsilon]
+    seeds = group["seed"].nunique()
     values = here[metric].dropna()
     if values.empty:
         return TableCell(words.DASH)
@@ -372,7 +377,8 @@ def relevant_errata(
     ]
 
 
-WRITTEN, ENSEMBLE = FewShotGeneration.name, DpIcl.name
+WRITTEN = FewShotGeneration.name
+ENSEMBLE = DpIcl.name
 ENSEMBLE_SHOTS = 4
 """Rows in every prompt of DP-ICL's tables."""
 

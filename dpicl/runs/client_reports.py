@@ -139,10 +139,8 @@ def counting(pipeline: Pipeline, settings: Settings) -> Pipeline:
     """
     if (reports := pipeline.reports) is None:
         return pipeline
-    contract, words = (
-        settings.contract(pipeline.datasets[0]),
-        reports.model_dump(include={"design", "columns", "about"}),
-    )
+    contract = settings.contract(pipeline.datasets[0])
+    words = reports.model_dump(include={"design", "columns", "about"})
     chosen = {
         name: tabular(name).collection_options(contract, getattr(pipeline.options, name), words)
         for name in pipeline.methods
@@ -163,7 +161,8 @@ def collections_of(plan: Plan, contract: Contract, unit: Unit) -> dict[Cell, Col
     """What clients were asked, by the release that their reports stand for; nothing where rows are
     read.
     """
-    reports, method = plan.pipeline.reports, tabular(unit.method)
+    reports = plan.pipeline.reports
+    method = tabular(unit.method)
     if reports is None:
         return {}
     return {

@@ -237,10 +237,8 @@ class _Schedule:
         groups = [waiting[number::workers] for number in range(min(workers, len(waiting)))]
         parts = workers // len(groups)
         for group in groups:
-            run, keys = (
-                group[0][0].references[0],
-                tuple(key for step, _ in group for key in step.references[1]),
-            )
+            run = group[0][0].references[0]
+            keys = tuple(key for step, _ in group for key in step.references[1])
             strands = [strand for _, strand in group]
             for strand in strands:
                 strand.open += parts - 1
@@ -282,7 +280,8 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
 def _run_units(run: Path, executor: Executor, closing: Iterable[Step]) -> str:
     plan = read_plan(run)
     missing = [key for key in plan.units if not (run / "units" / key / RESULTS).exists()]
-    schedule, is_probed = _Schedule(executor), False
+    schedule = _Schedule(executor)
+    is_probed = False
     with running(run, plan, Settings.current()) as may_begin:
         for name, keys in begun_together(plan, missing).items():
             if not may_begin(name):
@@ -347,7 +346,8 @@ class _Worker:
     """A process that does one step at a time, and is replaced when it dies."""
 
     def __init__(self, settings: Settings, gpu: str | None) -> None:
-        self._settings, self._gpu = settings, gpu
+        self._settings = settings
+        self._gpu = gpu
         self.opens_models = gpu != ""
         self.start()
 

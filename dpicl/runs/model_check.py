@@ -29,7 +29,7 @@ from dpicl.home.settings import Settings
 from dpicl.methods.public_questions import check_scores, check_votes
 from dpicl.models.asking import public_answer
 from dpicl.models.embedding import embedder_fingerprint
-from dpicl.models.opening import open_scorer, open_tabular
+from dpicl.models.opening import open_tabular
 from dpicl.models.requests import (
     CONTINUATIONS,
     LabelledRows,
@@ -40,7 +40,7 @@ from dpicl.models.requests import (
 )
 from dpicl.models.spec import ModelSpec
 from dpicl.models.votes import GeneratorModel, VoteRequest, VoteRule
-from dpicl.release.readers import fingerprint, public_corpus, settled_model
+from dpicl.release.readers import fingerprint, reader_of, settled_model
 from dpicl.runs.probe import questions_digest, tolerance_of
 from dpicl.runs.run_folder import Plan
 
@@ -96,7 +96,8 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
         yield CheckedStep("fits the memory", True, memory)
     started = time.monotonic()
     scorer = _opened(spec, settings)
-    about, seconds = scorer.description, time.monotonic() - started
+    about = scorer.description
+    seconds = time.monotonic() - started
     if spec.of_kind.is_served:
         yield CheckedStep("answers", True, f"{about.mode}; {about.note}; {seconds:.1f} s")
     else:
@@ -120,9 +121,7 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
 
 
 def _opened(spec: ModelSpec, settings: Settings) -> Scorer:
-    return public_answer(
-        spec.name, lambda: open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
-    )
+    return public_answer(spec.name, lambda: reader_of(spec, settings))
 
 
 def _rows_steps(spec: ModelSpec) -> Iterator[CheckedStep]:
@@ -143,7 +142,8 @@ def _rows_steps(spec: ModelSpec) -> Iterator[CheckedStep]:
     def ask(queries: np.ndarray) -> np.ndarray:
         return public_answer(spec.name, lambda: model.log_probabilities(context, queries, 2))
 
-    alone, together = np.concatenate([ask(values[[place]]) for place in range(3)]), ask(values[:3])
+    alone = np.concatenate([ask(values[[place]]) for place in range(3)])
+    together = ask(values[:3])
     check_scores(about, alone, together, tolerance=tolerance_of(spec))
     yield CheckedStep(
         "answers rows alike, alone and together",

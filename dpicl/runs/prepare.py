@@ -99,7 +99,8 @@ def _count(run: Path, dataset: str, plan: Plan, collections: dict[str, Collectio
     """Count every collection, and then close its period: a run that fails in between has closed
     nothing.
     """
-    reports, period = plan.pipeline.reports, plan.period_of(dataset)
+    reports = plan.pipeline.reports
+    period = plan.period_of(dataset)
     assert reports is not None
     # where pseudonyms that a killed count leaves go with the run's private files
     folder = Settings.current().private(dataset, run.name)
@@ -189,8 +190,10 @@ def split(run: str, dataset: str) -> str:
     """Split a data set's rows; those to protect of a large table stay in their batches. Where
     clients report there are no rows: the contract's public queries, if it names any.
     """
-    folder, rows = Path(run), rows_of(run, dataset)
-    pipeline, contract = read_plan(folder).pipeline, rows.contract
+    folder = Path(run)
+    rows = rows_of(run, dataset)
+    pipeline = read_plan(folder).pipeline
+    contract = rows.contract
     if pipeline.reports is not None:
         with timed(folder, dataset, "split", reads_rows=False):
             count = rows.public_queries(pipeline.queries)
@@ -213,7 +216,8 @@ def _hold(run: Path, rows: Rows) -> None:
     what is released. Raises RunError: they have changed.
     """
     # not what was read now, if it is another
-    contract, stored = rows.contract, rows.queries().data
+    contract = rows.contract
+    stored = rows.queries().data
     if isinstance(contract, Contract):
         write_table(run / ASKED.format(dataset=contract.name), stored)
     asked_digest = sha256_of(json.dumps(stored.to_pylist(), default=str))

@@ -49,25 +49,23 @@ PACKAGES = (
     "tabicl",
     "tabpfn",
 )
-_BENCHMARK, _CLIENTS, _PUBLIC, _ALWAYS = (
-    (
-        "Queries: every held-out row is sent to the model as it is.",
-        "Labels of held-out rows: accuracy is measured on them without noise.",
-    ),
-    (
-        (
-            "Who answers, which question a client was asked, and how many reports there are of "
-            "each kind."
-        ),
-    ),
-    (
-        (
-            "Rows of public query files: they are sent to the model as they are, and accuracy is "
-            "measured on them without noise."
-        ),
-    ),
-    ("Timing, memory use and which checks fail.",),
+_BENCHMARK = (
+    "Queries: every held-out row is sent to the model as it is.",
+    "Labels of held-out rows: accuracy is measured on them without noise.",
 )
+_CLIENTS = (
+    (
+        "Who answers, which question a client was asked, and how many reports there are of "
+        "each kind."
+    ),
+)
+_PUBLIC = (
+    (
+        "Rows of public query files: they are sent to the model as they are, and accuracy is "
+        "measured on them without noise."
+    ),
+)
+_ALWAYS = ("Timing, memory use and which checks fail.",)
 _GRID = ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")
 KG_CO2_PER_KWH = 0.3633
 """The paper's figure for its local grid (appendix B1)."""
@@ -78,7 +76,8 @@ TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
 def collect(run: str) -> str:
     """Write manifest.json, results.csv and timings.csv from what the units left."""
     folder = Path(run)
-    plan, settings = read_plan(folder), Settings.current()
+    plan = read_plan(folder)
+    settings = Settings.current()
     rows = results_of(folder, plan.units)
     write_csv(folder / "results.csv", results_frame_columns(), rows)
     write_csv(folder / "timings.csv", TIMING_COLUMNS, timings_of(folder, plan.units))
@@ -114,7 +113,8 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         for name, contract in contracts.items()
         if isinstance(contract, Contract) and contract.label is None
     ]
-    units, pipeline = list(plan.units.values()), plan.pipeline
+    units = list(plan.units.values())
+    pipeline = plan.pipeline
     priced = units or [  # Table V: every epsilon amplified by every contract's sampling rate
         unit_of(GdpTabicl.name, name, 0, pipeline.epsilons, (1,), (), False, pipeline.options)
         for name in contracts
@@ -274,10 +274,8 @@ def _evaluation_noise(
     for unit in units:
         contract = contracts[unit.dataset]
         if isinstance(contract, Contract) and contract.evaluation == "charged":
-            deviation, epsilon = (
-                tabular_method.deviation(contract, unit),
-                tabular_method.cost(contract, unit).epsilon,
-            )
+            deviation = tabular_method.deviation(contract, unit)
+            epsilon = tabular_method.cost(contract, unit).epsilon
             named = {"method": unit.method, "dataset": unit.dataset}
             rows[unit.method, unit.dataset] = {**named, "deviation": deviation, "epsilon": epsilon}
     return list(rows.values())
@@ -305,47 +303,33 @@ def command_of(plan: Plan, places: Sequence[str] = ()) -> str:
     """What to type for the same run, with the `typed_places` of clients' reports; the options are
     in plan.json.
     """
+    pipeline = plan.pipeline
     grid = plan.as_json()["pipeline"]
-    options = [
-        f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}"
-        for name in _GRID
-        if grid[name]
+    draws_shots = any(METHODS[name].draws_shots for name in pipeline.methods)
+    periods = {*plan.periods.values()}
+    options = {name: ",".join(map(str, grid[name])) for name in _GRID} | {
+        "queries": pipeline.queries,
+        "draws": draws_shots and pipeline.draw_count,
+        "window": pipeline.window,
+        "within-hours": pipeline.within_hours and f"{pipeline.within_hours:g}",
+    }
+    stated = [
+        *options.items(),
+        *(("reports", place) for place in places),
+        # the last period of a horizon is not that of a table that is released anew
+        *(("period", period) for period in periods if len(periods) == 1),
+        ("model", pipeline.model),
+        ("generator", pipeline.generator),
+        ("embedder", pipeline.embedder),
     ]
-    models = [
-        f"--{name} {shlex.quote(value)}"
-        for name, value in (
-            ("model", plan.pipeline.model),
-            ("generator", plan.pipeline.generator),
-            ("embedder", plan.pipeline.embedder),
-        )
-        if value
-    ]
-    queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
-    draws = (
-        [f"--draws {plan.pipeline.draw_count}"]
-        if any(METHODS[name].draws_shots for name in plan.pipeline.methods)
-        else []
-    )
-    window = [f"--window {plan.pipeline.window}"] if plan.pipeline.window else []
-    within = (
-        [f"--within-hours {plan.pipeline.within_hours:g}"] if plan.pipeline.within_hours else []
-    )
-    reports = [f"--reports {shlex.quote(place)}" for place in places]
-    # the last period of a horizon is not that of a table that is released anew
-    shared = set(plan.periods.values())
-    period = [f"--period {period}" for period in shared if len(shared) == 1]
     return " ".join(
         [
-            "dpicl run",
-            plan.pipeline_name,
-            *options,
-            *queries,
-            *draws,
-            *window,
-            *within,
-            *reports,
-            *period,
-            *models,
+            f"dpicl run {plan.pipeline_name}",
+            *(
+                f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
+                for name, value in stated
+                if value
+            ),
         ]
     )
 
@@ -372,7 +356,8 @@ def _guarantees(
     """One line per method, data set, epsilon and rate: what one seed's release costs."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
-        method, contract = METHODS[unit.method], plan.contract_of(unit, contracts[unit.dataset])
+        method = METHODS[unit.method]
+        contract = plan.contract_of(unit, contracts[unit.dataset])
         variants = method.variants(unit.chosen(method.options))
         ways = {system.replace(method.source, "icl", 1) for system in variants}
         for cell, cost in costs(method, contract, unit).items():

@@ -43,7 +43,8 @@ from dpicl.models.spec import ModelSpec
 from dpicl.release.pipelines import Pipeline, units_of
 from dpicl.release.rows import Rows
 
-PLAN, LOCK = "plan.json", ".lock"
+PLAN = "plan.json"
+LOCK = ".lock"
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -122,7 +123,8 @@ class Plan:
         """Units by key; where a tabular model answers, with one cell of each release, whose shots
         are the rows that it reads.
         """
-        units, rows = units_of(self.pipeline), self.model.most_rows
+        units = units_of(self.pipeline)
+        rows = self.model.most_rows
         return {unit.key: in_context_unit(unit, rows) if rows else unit for unit in units}
 
     @property
@@ -204,10 +206,8 @@ def read_plan(folder: Path) -> Plan:
     """The plan of a run. Raises RunError: there is no such run, or its plan cannot be read."""
     content = _stored(folder)
     try:
-        pipeline, model = (
-            Pipeline.model_validate(content["pipeline"]),
-            ModelSpec.model_validate(content["model"]),
-        )
+        pipeline = Pipeline.model_validate(content["pipeline"])
+        model = ModelSpec.model_validate(content["model"])
         writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
         periods = {
             str(dataset): read_period(period)
@@ -317,7 +317,8 @@ def open_unit(run: str, unit_key: str) -> UnitFolder:
     """Find a unit by reference. Raises RunError: the run has no such unit."""
     folder = Path(run)
     plan = read_plan(folder)
-    settings, unit = plan.settings(Settings.current()), plan.units.get(unit_key)
+    settings = plan.settings(Settings.current())
+    unit = plan.units.get(unit_key)
     if unit is None:
         raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")
     return UnitFolder(

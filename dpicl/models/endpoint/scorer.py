@@ -64,8 +64,11 @@ class EndpointScorer:
     """
 
     def __init__(self, spec: ModelSpec, *, wanted: Wanted = "scores") -> None:
-        self._spec, self._key = spec, key_of(spec)
-        self._turn, self._start, self._usage = Lock(), float(START), Usage()
+        self._spec = spec
+        self._key = key_of(spec)
+        self._turn = Lock()
+        self._start = float(START)
+        self._usage = Usage()
         self._answers: dict[tuple[Any, ...], Answer] = {}
         self._failed: dict[tuple[Any, ...], ModelError] = {}
         """What gets no answer although others do, and why: it is not sent again."""
@@ -235,7 +238,8 @@ class EndpointEmbedder:
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        self._spec, self._key = spec, key_of(spec)
+        self._spec = spec
+        self._key = key_of(spec)
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `Embedder.embed`; texts without content are not sent. Raises ModelError: the server

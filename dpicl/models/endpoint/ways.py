@@ -156,10 +156,15 @@ class ListWay(LabelWay):
 
         Of a piece that is not listed, and all that follow it, the most that they can have together.
         """
-        start, lists = request.prompt.rstrip(), dict[str, Listed]()
-        scores, begun, whole = list[float](), 0, 0
+        start = request.prompt.rstrip()
+        lists = dict[str, Listed]()
+        scores = list[float]()
+        begun = 0
+        whole = 0
         for label in request.ended:
-            said, rest, score = start, request.prompt[len(start) :] + label, 0.0
+            said = start
+            rest = request.prompt[len(start) :] + label
+            score = 0.0
             while rest:
                 if said not in lists:
                     lists[said] = await self.send(self.body(said, top=self.mode.top), listed_tokens)
@@ -167,8 +172,11 @@ class ListWay(LabelWay):
                 if piece is None:
                     score += floor(lists[said].values())
                     break
-                said, rest, score = said + piece[0], rest[len(piece[0]) :], score + piece[1]
-            begun, whole = begun + (said != start), whole + (not rest)
+                said = said + piece[0]
+                rest = rest[len(piece[0]) :]
+                score = score + piece[1]
+            begun = begun + (said != start)
+            whole = whole + (not rest)
             scores.append(score)
         if not begun:
             return equal_scores("no-label", len(scores))

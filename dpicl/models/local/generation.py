@@ -63,10 +63,8 @@ def generate(
     Raises:
         ModelError: memory does not suffice for one row.
     """
-    writer, lengths = (
-        _Writer(loaded, tokenizer, rows, sampling),
-        [len(row) + sampling.new_tokens for row in rows],
-    )
+    writer = _Writer(loaded, tokenizer, rows, sampling)
+    lengths = [len(row) + sampling.new_tokens for row in rows]
     # of what is kept, positions would not be turned otherwise once a text is longer
     anew = [
         row
@@ -107,7 +105,8 @@ class _Writer:
     @torch.inference_mode()
     def write(self, batch: Sequence[int]) -> dict[int, str]:
         """By transformers, which keeps what it read."""
-        noise, stop = self.noise_of(batch), list(self.sampling.stop)
+        noise = self.noise_of(batch)
+        stop = list(self.sampling.stop)
         options: dict[str, Any] = {
             "logits_processor": LogitsProcessorList([noise] if noise else [])
         }
@@ -123,7 +122,8 @@ class _Writer:
     def write_anew(self, batch: Sequence[int]) -> dict[int, str]:
         """One text, for each token of which everything is read again."""
         (row,), noise, ends = batch, self.noise_of(batch), _ends(self.loaded.model)
-        written, text = Tokens(), ""
+        written = Tokens()
+        text = ""
         while (
             len(written) < self.sampling.new_tokens
             and not (written and written[-1] in ends)
@@ -173,7 +173,8 @@ def _written(
     loaded: LoadedModel, rows: Sequence[Tokens], new_tokens: int, options: Mapping[str, Any]
 ) -> Any:
     """What transformers writes, greedily; see its `generate`."""
-    padded, ends = pad_left(rows), _ends(loaded.model)
+    padded = pad_left(rows)
+    ends = _ends(loaded.model)
     return loaded.model.generate(
         input_ids=loaded.on_device(padded.tokens),
         attention_mask=loaded.on_device(padded.mask),
@@ -196,7 +197,8 @@ class _GumbelNoise(LogitsProcessor):
     """A stream of noise per row: the largest of logits / temperature + noise is a sample."""
 
     def __init__(self, generators: Sequence[np.random.Generator], temperature: float) -> None:
-        self._generators, self._temperature = generators, temperature
+        self._generators = generators
+        self._temperature = temperature
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         noise = np.stack(

@@ -50,8 +50,7 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
         ParameterError: this machine does not have the device.
     """
     chosen = choose_device(device)
-    config = read_config(str(folder), None)
-    method = quantisation(config)
+    method = quantisation(read_config(str(folder), None))
     package = package_of(method) if method else None
     if package and find_spec(package) is None:
         raise ModelError(
@@ -137,7 +136,8 @@ def ending_tokens(tokenizer: Any, model: Any) -> frozenset[int]:
     return frozenset(int(token) for token in (*own, *breaks, *marks) if token is not None)
 
 
-_CONTENT, _ANSWER = "dpicl asks this", "and gets this"
+_CONTENT = "dpicl asks this"
+_ANSWER = "and gets this"
 _UNDATED = "{%- macro strftime_now(form) -%}01 Jan 2026{%- endmacro -%}"
 """Before a template that writes the day's date: prompts of tomorrow are those of today."""
 
@@ -162,7 +162,8 @@ class ChatTemplate:
     """
 
     def __init__(self, tokenizer: Any, name: str) -> None:
-        self._tokenizer, self._name = tokenizer, name
+        self._tokenizer = tokenizer
+        self._name = name
         if not getattr(tokenizer, "chat_template", None):
             raise ModelError(
                 f"model {name!r} has no chat template; expected api completions, or an instruct "
@@ -326,7 +327,8 @@ def needed_bytes(folder: Path, dtype: Dtype) -> int | None:
 
     Quantised weights, and others that are no floating-point numbers, stay as they are.
     """
-    quantised, total = quantisation(read_config(str(folder), None)) is not None, 0
+    quantised = quantisation(read_config(str(folder), None)) is not None
+    total = 0
     index = folder / "model.safetensors.index.json"
     try:
         named = (
@@ -390,7 +392,8 @@ def placed(
     Raises:
         ModelError: it needs more memory than is free; says how much.
     """
-    needed, free = needed_bytes(folder, dtype), free_bytes(device)
+    needed = needed_bytes(folder, dtype)
+    free = free_bytes(device)
     if needed is None or free is None or needed * _ROOM <= free:
         return {"": device}
     if several and device.type == "cuda":
@@ -410,7 +413,8 @@ def described(folder: Path, name: str, dtype: Dtype, device: str) -> str:
     """What is needed and what is free, in words. Raises ModelError: it does not fit."""
     chosen = choose_device(device)
     placed(folder, name, dtype, chosen, several=device == "auto")
-    needed, free = needed_bytes(folder, dtype), free_bytes(chosen)
+    needed = needed_bytes(folder, dtype)
+    free = free_bytes(chosen)
     return f"{_gigabytes(needed)} for weights in {dtype}, {_gigabytes(free)} free on {chosen.type}"
 
 

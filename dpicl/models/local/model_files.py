@@ -27,7 +27,9 @@ _CHECKPOINTS = (".ckpt", ".safetensors")
 """Files of a tabular model's weights."""
 _DIGEST_CONTENT_BYTES = 64 << 20
 _HUB_SECONDS = 5.0
-_SAMPLED_HEAD, _SAMPLED_BLOCKS, _SAMPLED_BYTES = 1 << 20, 64, 1 << 14
+_SAMPLED_HEAD = 1 << 20
+_SAMPLED_BLOCKS = 64
+_SAMPLED_BYTES = 1 << 14
 
 
 def is_model_folder(path_or_id: str) -> bool:

@@ -50,7 +50,8 @@ PROBE_TEXT = (
     "The quick brown fox jumps over the lazy dog; 7 of 12 answered Yes, and 3 said No. Was it so? "
     "Answer: Yes.\n" * 24
 )
-_LONGEST, _LONGEST_WITH_WINDOW = 100, 320
+_LONGEST = 100
+_LONGEST_WITH_WINDOW = 320
 _WINDOWS = (
     "sliding_window",
     "attention_window_size",
@@ -61,9 +62,11 @@ _WINDOWS = (
 )
 _SELECTED = ("index_topk", "indexer_budget", "keep_window_size")
 _GROWING_ROPES = ("dynamic", "longrope")
-_BUDGET, _WHOLE = 128, 4096
+_BUDGET = 128
+_WHOLE = 4096
 """Tokens at once: several batches of the probe, or one."""
-_ANY, _NEAR = 1e6, 0.6
+_ANY = 1e6
+_NEAR = 0.6
 """A tolerance that finds no fault; and a share of the spread of logits: other ways of reading that
 are wrong differ by it all, or by little.
 """
@@ -98,11 +101,9 @@ def find(
     Raises:
         ModelError: it cannot be read, or its answer does not follow from what stands before it.
     """
-    rows, options, apart = (
-        probe_rows(probe),
-        frozenset(inspect.signature(model.forward).parameters),
-        _apart(model.config),
-    )
+    rows = probe_rows(probe)
+    options = frozenset(inspect.signature(model.forward).parameters)
+    apart = _apart(model.config)
     reference = _reference(
         model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device
     )
@@ -117,7 +118,8 @@ def find(
         for mode in modes:
             loaded = LoadedModel(model, device, _BUDGET, mode=mode)
             if reference.agrees(partial(read_padded, loaded, rows, _wanted(rows))):
-                shares, own_pass = attention == NAME, LlamaPass.of(model)
+                shares = attention == NAME
+                own_pass = LlamaPass.of(model)
                 has_own = shares and own_pass is not None and reference.shares(own_pass)
                 return ModelReading(mode, shares, has_own)
     raise ModelError(

@@ -106,10 +106,8 @@ class TransformersScorer:
         quiet: bool = False,
     ) -> None:
         folder, commit = find_model_files(path_or_id, revision)
-        self._name, self._dtype = (
-            name or (folder.name if is_model_folder(path_or_id) else path_or_id),
-            dtype,
-        )
+        self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
+        self._dtype = dtype
         self._tell = log.debug if quiet else log.info
         self._tell("model %s: opening it", self._name)
         self._tokenizer, self._model = load(folder, self._name, dtype, device)
@@ -130,7 +128,8 @@ class TransformersScorer:
             self._tell("model %s: checking on public text how it may be read, once", self._name)
             found = find(self._model, self._name, self._probe, self.device, share=share)
             self._kept.keep(replace(self._kept.found, reading=found))
-        self.mode, self.shares = found.mode, found.shares
+        self.mode = found.mode
+        self.shares = found.shares
         self._pass = LlamaPass.of(self._model) if found.own_pass else None
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(

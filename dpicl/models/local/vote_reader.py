@@ -124,7 +124,8 @@ def count_votes(
     distinct = distinct or {
         number: distinct_voters(reader, request) for number, request in requests.items()
     }
-    fresh, count = partial(read_fresh, reader), _Count(reader, requests, rule, distinct)
+    fresh = partial(read_fresh, reader)
+    count = _Count(reader, requests, rule, distinct)
     for keys, logits in (public or fresh)(prompts, None):
         count.public(keys, logits)
     for keys, logits in (voters or fresh)(count.readable, count.among):
@@ -144,7 +145,10 @@ class _Count:
         rule: VoteRule,
         distinct: Mapping[int, Sequence[tuple[Tokens, int]]],
     ) -> None:
-        self._reader, self._requests, self._rule, self._distinct = reader, requests, rule, distinct
+        self._reader = reader
+        self._requests = requests
+        self._rule = rule
+        self._distinct = distinct
         self._candidates: dict[int, torch.Tensor] = {}
         self._publics: dict[int, torch.Tensor] = {}
         self._lines = {number: line for line, number in enumerate(requests)}
@@ -174,7 +178,8 @@ class _Count:
 
     def voters(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
         """Add the votes of rows, of whichever requests."""
-        lines, device = [self._lines[number] for number, _ in keys], logits.device
+        lines = [self._lines[number] for number, _ in keys]
+        device = logits.device
         repeats = [self._distinct[number][index][1] for number, index in keys]
         self._add(torch.tensor(lines, device=device), logits, torch.tensor(repeats, device=device))
 
@@ -183,10 +188,8 @@ class _Count:
         for some, of_rows, weights in zip(
             *(torch.split(part, _ROWS_AT_ONCE) for part in (lines, logits, repeats)), strict=True
         ):
-            chosen, present = (
-                self._columns.index_select(0, some),
-                None if self._present is None else self._present.index_select(0, some),
-            )
+            chosen = self._columns.index_select(0, some)
+            present = None if self._present is None else self._present.index_select(0, some)
             public = (
                 self._padded_publics.index_select(0, some)
                 if self._rule.kind == "difference"
@@ -248,7 +251,8 @@ class _Count:
         """Of all requests, in numpy."""
         if not self._lines:
             return {}
-        candidates, sums = self._padded.cpu().numpy(), self._sums.cpu().numpy()
+        candidates = self._padded.cpu().numpy()
+        sums = self._sums.cpu().numpy()
         weighs = self._rule.kind == "difference"
         publics = (
             counted_chances(self._padded_publics, self._rule, torch).cpu().numpy()
