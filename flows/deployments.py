@@ -97,11 +97,7 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
             "pipelines.yaml"
         )
     # none at all: else Prefect asks, or takes this host's folder
-    content = {
-        "name": "dpicl",
-        "pull": [],
-        "deployments": described,
-    }
+    content = {"name": "dpicl", "pull": [], "deployments": described}
     file.write_text(
         _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=140),
         encoding="utf-8",

@@ -60,7 +60,9 @@ class OnDask(Executor):
         plan = read_plan(run)
         self._client = FlowRunContext.get().task_runner.client  # type: ignore[union-attr]
         self._context = flow_context()
-        self.model_workers = scoring_workers(self._client)
+        # those with a GPU ask models, if the cluster has such, else all; at least one
+        found = _gpus_by_worker(self._client)
+        self.model_workers = max(1, sum(map(bool, found)) or len(found))
         self._run = run
         self._units = set(plan.units)
         done = sum((run / "units" / key / RESULTS).exists() for key in plan.units)
@@ -174,14 +176,6 @@ def on_gpus(client: Any) -> Any:
     return dask.annotate(**({"resources": {GPU: 1}} if any(_gpus_by_worker(client)) else {}))
 
 
-def scoring_workers(client: Any) -> int:
-    """How many workers ask models: those with a GPU, if the cluster has such, else all; at least
-    one.
-    """
-    found = _gpus_by_worker(client)
-    return max(1, sum(map(bool, found)) or len(found))
-
-
 def _gpus_by_worker(client: Any) -> list[float]:
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return [worker["resources"].get(GPU, 0) for worker in workers]
@@ -252,8 +246,5 @@ def name_flow_run(plan: Plan) -> None:
     flow_run.name = run_name(plan)
     flow_run.tags = [*others, *tags_of(plan.pipeline, plan.model, plan.writer)]
     # a name is not worth a run
-    with (
-        suppress(httpx.HTTPError, PrefectException),
-        get_client(sync_client=True) as client,
-    ):
+    with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
         client.update_flow_run(flow_run.id, name=flow_run.name, tags=flow_run.tags)

@@ -100,11 +100,11 @@ def ensure_automations(notify: str | None) -> None:
 
     def notice(sentence: str) -> list[SendNotification]:
         body = "{{ event.event }}\n{{ event.payload }}"
-        return (
-            [SendNotification(block_document_id=block, subject=f"dpicl: {sentence}", body=body)]
-            if block
-            else []
-        )
+        if block:
+            return [
+                SendNotification(block_document_id=block, subject=f"dpicl: {sentence}", body=body)
+            ]
+        return []
 
     wanted = [
         AutomationCore(
@@ -180,11 +180,9 @@ def folder_name(pipeline: str, flow_run: FlowRun, settings: Settings) -> tuple[s
     """The folder of a scheduled run, and whether it was begun before."""
     own = flow_run.id.hex[-12:]  # the first digits are a time, which runs may share
     begun = sorted(settings.runs.glob(f"{pipeline}-*-{own}/plan.json"))
-    return (
-        (begun[0].parent.name, True)
-        if begun
-        else (f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{own}", False)
-    )
+    if begun:
+        return (begun[0].parent.name, True)
+    return (f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{own}", False)
 
 
 def held(flow_run: UUID, settings: Settings) -> AbstractContextManager[None]:

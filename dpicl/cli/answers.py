@@ -27,15 +27,7 @@ def answer_of(kind: Callable[..., Kind], source: object, **more: object) -> Kind
 class SpentAccount(PrintedRow):
     """One account, after the ledger's chain was verified."""
 
-    heads = (
-        "account",
-        "protects",
-        "spent",
-        "delta",
-        "cap",
-        "left",
-        "entries",
-    )
+    heads = ("account", "protects", "spent", "delta", "cap", "left", "entries")
 
     account: str
     """Name of the account."""
@@ -73,14 +65,7 @@ class SpentAccount(PrintedRow):
 class ChargedRelease(PrintedRow):
     """One release of the account, in the order in which they were charged."""
 
-    heads = (
-        "charged",
-        "mechanism",
-        "parameters",
-        "epsilon",
-        "total",
-        "state",
-    )
+    heads = ("charged", "mechanism", "parameters", "epsilon", "total", "state")
 
     release: str
     """Name of the release."""
@@ -116,15 +101,7 @@ class PlannedCharge(PrintedRow):
     empty.
     """
 
-    heads = (
-        "account",
-        "releases",
-        "charged before",
-        "would cost",
-        "spent",
-        "cap",
-        "left after",
-    )
+    heads = ("account", "releases", "charged before", "would cost", "spent", "cap", "left after")
 
     account: str
     """Name of the account."""
@@ -313,12 +290,7 @@ class CheckedContract:
 class StateFinding(PrintedRow):
     """One finding, faults first. The exit code is 1 if there is a fault."""
 
-    heads = (
-        "",
-        "path",
-        "rule",
-        "what to do",
-    )
+    heads = ("", "path", "rule", "what to do")
 
     fault: bool
     """False for a note, such as versions or who works now."""
@@ -402,10 +374,7 @@ class WrittenBackup:
 class RestoredAccount(PrintedRow):
     """One account. Every cap is 0."""
 
-    heads = (
-        "account",
-        "spent by then",
-    )
+    heads = ("account", "spent by then")
 
     account: str
     """Name of the account."""
@@ -455,10 +424,7 @@ class RestoredState:
 class ModelCheck(PrintedRow):
     """One check that holds."""
 
-    heads = (
-        "check",
-        "what was found",
-    )
+    heads = ("check", "what was found")
 
     check: str
     """What was checked."""

@@ -12,16 +12,7 @@ from collections.abc import Iterator, Mapping
 from rich.table import Table
 
 from dpicl.cli.answers import ForecastAccount, PlanWay, SimulatedPlan, answer_of
-from dpicl.cli.terminal import (
-    counted,
-    errors,
-    new_table,
-    note,
-    say,
-    show,
-    split_values,
-    table_of,
-)
+from dpicl.cli.terminal import counted, errors, new_table, note, say, show, split_values, table_of
 from dpicl.contract import Contract
 from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.pipeline import read_epsilon

@@ -115,11 +115,7 @@ _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
 def publish(
-    path: Path,
-    content: Content,
-    *,
-    mode: int = PUBLIC_MODE,
-    replace: bool = False,
+    path: Path, content: Content, *, mode: int = PUBLIC_MODE, replace: bool = False
 ) -> Path:
     """Write `path` through a temporary file in its folder, which is made for the owner alone if the
     file is, and so are those above; an existing file stays unless `replace`. An OSError leaves

@@ -204,11 +204,9 @@ def receipt_of(settings: Settings, account: str, release_id: str) -> Path:
 def read(path: Path) -> list[dict[str, Any]]:
     """The records of a receipt; none where it is not there or is no receipt."""
     content = _content(path)
-    return (
-        content
-        if isinstance(content, list) and all(isinstance(record, dict) for record in content)
-        else []
-    )
+    if isinstance(content, list) and all(isinstance(record, dict) for record in content):
+        return content
+    return []
 
 
 def _content(path: Path) -> Any:
@@ -260,7 +258,7 @@ def _check_none_before(settings: Settings, witness: Witness | None, what: str) -
         (
             folder
             for folder in (settings.private_home / "drawn-from", settings.home / "series")
-            if _has_file(folder)
+            if any(path.is_file() for path in folder.rglob("*"))
         ),
         None,
     )
@@ -273,10 +271,6 @@ def _check_none_before(settings: Settings, witness: Witness | None, what: str) -
             f"backup; or another state home, in which nothing is charged for the same rows until "
             f"`dpicl budget NAME --cap` states how much"
         )
-
-
-def _has_file(folder: Path) -> bool:
-    return any(path.is_file() for path in folder.rglob("*"))
 
 
 def lost(what: str) -> str:
@@ -336,13 +330,9 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
             return tuple(_path(train.file, settings) for train in editions if train is not None)
         if texts.deliveries is not None:
             return (_path(texts.deliveries, settings),)
-        return (
-            (f"bundled:{texts.bundled}",)
-            if texts.bundled
-            else (_path(texts.train.file, settings),)
-            if texts.train
-            else ()
-        )
+        if texts.bundled:
+            return (f"bundled:{texts.bundled}",)
+        return (_path(texts.train.file, settings),) if texts.train else ()
     assert isinstance(contract, Contract)
     source = contract.source
     # the database, whatever its tables: which of them a statement reads does not follow from its

@@ -88,11 +88,10 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
 def _how_fetched(contract: Declared) -> str:
     """Of a downloaded set, whose content this installation has not seen downloaded."""
     edition_of = contract.edition_of if isinstance(contract, TextContract) else None
-    return (
-        f"; a published set is known once `dpicl data fetch {contract.name}` has compared its files"
-        if edition_of
-        else ""
-    )
+    if edition_of:
+        fetch = f"`dpicl data fetch {contract.name}`"
+        return f"; a published set is known once {fetch} has compared its files"
+    return ""
 
 
 def content_digest(contract: Declared, table: pa.Table) -> str:
@@ -293,7 +292,8 @@ def convert(contract: TextContract, folder: Path, settings: Settings) -> list[Pa
             f"{getattr(contract.source.train, 'file', '')}"
         )
     texts = {
-        part: _json_lines(records) for part, records in CONVERTERS[contract.name](folder).items()
+        part: "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        for part, records in CONVERTERS[contract.name](folder).items()
     }
     table = in_one(
         {
@@ -315,10 +315,6 @@ def convert(contract: TextContract, folder: Path, settings: Settings) -> list[Pa
             f"{contract.name}: {existing[0]} is there already; expected a DPICL_DATA without it"
         )
     return [write_text(paths[part], text) for part, text in texts.items()]
-
-
-def _json_lines(records: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 if __name__ == "__main__":

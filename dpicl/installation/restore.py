@@ -195,11 +195,6 @@ def _artefact(final: Path, sha256: str) -> bytes | None:
     return None
 
 
-def ledger_place(settings: Settings) -> str:
-    """Where this installation keeps its ledger, as a manifest says it."""
-    return "server" if ledger_file(settings) is None else "file"
-
-
 _ASIDE = "put it aside, with its -wal and -shm, and give the same command again"
 """What to do about a ledger that another process has made while the home was marked."""
 _DEPTHS = {KEYS: 2, RELEASED: 3, REGISTRY: 1}
@@ -231,7 +226,7 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
     home = settings.make_home()
     with locked(home / RESTORE_LOCK):
         manifest = _manifest(source, key)
-        if manifest.ledger != ledger_place(settings):
+        if manifest.ledger != ("server" if ledger_file(settings) is None else "file"):
             expected = (
                 "no DPICL_LEDGER"
                 if manifest.ledger == "file"
@@ -246,7 +241,13 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
         attempt, is_new = _begin(home, file, f"{manifest.taken_utc} {manifest.identity}")
         if file is None or not file.exists():
             try:
-                _check_alone(file)
+                # refuse what was left of the ledger that is gone
+                for log in [] if file is None else _logs(file):
+                    if os.path.lexists(log):
+                        raise LedgerRefusedError(
+                            f"{log}: belongs to a ledger that is gone, and would be read with the "
+                            "restored one; put it aside with the ledger"
+                        )
                 _compare(settings, source, key)
                 _close(settings, manifest, attempt, source, key)
             except DpiclError:
@@ -255,7 +256,14 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
                 raise
             _place(settings, source, key)
             if file is not None:
-                _appear(file)
+                # give the closed ledger its name
+                try:
+                    os.link(_closed(file), file)
+                except FileExistsError:
+                    raise LedgerRefusedError(
+                        f"{file}: somebody made a ledger meanwhile; {_ASIDE}"
+                    ) from None
+                sync_folder(file.parent)
         restored = _open(settings, manifest, attempt)
         if file is not None:
             _closed(file).unlink(missing_ok=True)
@@ -301,16 +309,6 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
             f"to a new folder"
         )
     return attempt, True
-
-
-def _check_alone(file: Path | None) -> None:
-    """Refuse what was left of the ledger that is gone."""
-    for log in [] if file is None else _logs(file):
-        if os.path.lexists(log):
-            raise LedgerRefusedError(
-                f"{log}: belongs to a ledger that is gone, and would be read with the restored "
-                f"one; put it aside with the ledger"
-            )
 
 
 def _logs(file: Path) -> list[Path]:
@@ -400,15 +398,6 @@ def _place(settings: Settings, source: Path, key: bytes) -> None:
             path = _path(settings, name)
             settings.own(*path.relative_to(settings.home).parts[:-1])
             publish(path, lambda file, content=content: file.write(content), mode=PRIVATE_MODE)  # type: ignore[misc]
-
-
-def _appear(file: Path) -> None:
-    """Give the closed ledger its name."""
-    try:
-        os.link(_closed(file), file)
-    except FileExistsError:
-        raise LedgerRefusedError(f"{file}: somebody made a ledger meanwhile; {_ASIDE}") from None
-    sync_folder(file.parent)
 
 
 def _open(settings: Settings, manifest: BackupManifest, attempt: str) -> Restored:
@@ -514,9 +503,4 @@ def _adopt_standing(settings: Settings) -> Iterator[Standing]:
         sha256 = sha256_of(final[0].read_bytes()) if final else None
         if sha256 is None and drafts:  # it may have been published, and was not read under its name
             sha256 = drafts[0].name.removesuffix(DRAFT).split(".")[-1]
-        yield Standing(
-            account,
-            release_id,
-            read(receipt_of(settings, account, release_id)),
-            sha256,
-        )
+        yield Standing(account, release_id, read(receipt_of(settings, account, release_id)), sha256)

@@ -255,11 +255,11 @@ def are_same_rows(mine: Iterable[str], others: Sequence[str]) -> bool:
 def _reason(mine: str, bound: str, living: LivingPaths) -> str | None:
     """Why the account of a bound address pays for mine as well; None if it does not."""
     if mine == bound:
-        return (
-            "the same database, or a replica or restored clone of it, by what its server says"
-            if mine.startswith(DATABASE)
-            else ""
-        )
+        if mine.startswith(DATABASE):
+            return (
+                "the same database, or a replica or restored clone of it, by what its server says"
+            )
+        return ""
     shorter, longer = sorted((mine, bound), key=len)
     if shorter.startswith(_NESTED) and longer.startswith(shorter.rstrip("/") + "/"):
         return ""

@@ -277,7 +277,8 @@ class _Proved:
             if decided is None or record["kind"] != "cap" or decided["account"] != name:
                 self.unproved.add(name)
                 continue
-            number, (newest, content) = int(record["sequence"]), self.newest.get(name, (0, {}))
+            number = int(record["sequence"])
+            (newest, content) = self.newest.get(name, (0, {}))
             self.hashes |= {record["hash"]} if self.holds(record) else set()
             # of one that nothing was charged to, nothing else is known; in another chain a cap was
             # decided on knowing other totals

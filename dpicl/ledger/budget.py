@@ -99,7 +99,8 @@ def _closed_by(fold: Fold, name: str) -> str:
     """What closed an account, a restore or a lost charge, to be said where something is refused;
     nothing where a command has set its cap since.
     """
-    state, (_, taken_utc) = fold.accounts[name], fold.restored
+    state = fold.accounts[name]
+    (_, taken_utc) = fold.restored
     # a contract opens nothing
     if state.row["epsilon_cap"] != 0 or state.capped_by[1] > fold.anew.sequence:
         return ""

@@ -186,11 +186,9 @@ def _reason(error: Exception) -> str:
 def _frozen(connection: Connection) -> Connection:
     """The same connection, whose queries see one state."""
     options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-    return (
-        connection.execution_options(**options)
-        if connection.dialect.name == "postgresql"
-        else connection
-    )
+    if connection.dialect.name == "postgresql":
+        return connection.execution_options(**options)
+    return connection
 
 
 def _sqlite(path: Path) -> Engine:

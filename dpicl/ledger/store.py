@@ -74,11 +74,7 @@ class Ledger:
     """
 
     def __init__(
-        self,
-        url: str | URL,
-        key: bytes | None,
-        anchor_file: Path,
-        witness: Witness | None = None,
+        self, url: str | URL, key: bytes | None, anchor_file: Path, witness: Witness | None = None
     ) -> None:
         self._chain = Chain(url, key, anchor_file, witness)
         self._witness = witness

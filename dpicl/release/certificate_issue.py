@@ -360,11 +360,9 @@ def unit_in_words(name: str, contract: Declared) -> str:
     if contract.privacy.person:
         return f"One person with all of their rows, of which at most {most_rows(contract)} enter."
     what = "row" if isinstance(contract, Contract) else "text with its label"
-    return (
-        f"One client, who holds one {what}."
-        if name == "client"
-        else f"One {what}. Somebody with several is protected for each by itself."
-    )
+    if name == "client":
+        return f"One client, who holds one {what}."
+    return f"One {what}. Somebody with several is protected for each by itself."
 
 
 def most_rows(contract: Declared) -> str:
@@ -435,20 +433,16 @@ def release_type(contract: Declared) -> str:
             f"Counters of a table that grows: one charge for "
             f"{len(contract.releases.calendar.periods)} periods, a new one every {every}"
         )
-    return (
-        "One release"
-        if every == "once"
-        else f"Many releases: a new one every {every}, each charged"
-    )
+    if every == "once":
+        return "One release"
+    return f"Many releases: a new one every {every}, each charged"
 
 
 def unprotected(contract: Declared) -> tuple[str, ...]:
     """What is published without noise."""
-    return (
-        ("the number of rows: the contract says that it is public",)
-        if contract.tells_row_count
-        else ()
-    )
+    if contract.tells_row_count:
+        return ("the number of rows: the contract says that it is public",)
+    return ()
 
 
 def not_covered(contract: Declared, head: Mapping[str, str]) -> tuple[str, ...]:

@@ -129,8 +129,6 @@ def formulas(contract: Contract | TextContract) -> str:
     named = ", ".join(
         name for name, some in texts.items() if any(harmless(text) != text for text in some)
     )
-    return (
-        f"; a spreadsheet would take texts of {named} for formulas: import them as text"
-        if named
-        else ""
-    )
+    if named:
+        return f"; a spreadsheet would take texts of {named} for formulas: import them as text"
+    return ""

@@ -244,14 +244,12 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, list | tuple):
         members = [_plain(member) for member in value]
-        return (
-            members
-            if all(isinstance(member, bool) for member in members)
-            else [
-                as_written(member) if member is True or member is False else member
-                for member in members
-            ]
-        )
+        if all(isinstance(member, bool) for member in members):
+            return members
+        return [
+            as_written(member) if member is True or member is False else member
+            for member in members
+        ]
     return value
 
 

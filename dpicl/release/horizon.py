@@ -393,11 +393,6 @@ class PeriodCounts:
     entered: Entered
 
 
-def new_name(_counts: np.ndarray) -> str:
-    """At random, whatever was counted: the ledger shows it."""
-    return secrets.token_hex(_NAME_BYTES)
-
-
 @dataclass(frozen=True)
 class FrozenPeriods:
     """The periods of one horizon, by the id of its release; `where` names it in messages, and
@@ -416,7 +411,10 @@ class FrozenPeriods:
         """
         said, flat = self.method.packed(counts)
         about, arrays = _packed(flat, entered)
-        named = json.dumps({**said, **about, "name": new_name(flat), "before": before}).encode()
+        # at random, whatever was counted: the ledger shows it
+        named = json.dumps(
+            {**said, **about, "name": secrets.token_hex(_NAME_BYTES), "before": before}
+        ).encode()
         contents = ((_ABOUT, named), (_ARRAYS, zlib.compress(arrays, 1)))
         self.settings.own(FOLDER, self.horizon)
         write_whole(
@@ -536,7 +534,8 @@ def release_planned(
     places = window_of(planned, until=until, window=window, now=now)
     if places is None:
         return release_once(planned, settings)
-    (first, last), contract = places, planned.contract
+    (first, last) = places
+    contract = planned.contract
     assert isinstance(contract, Contract)
     names = contract.releases.calendar.periods
     planned = replace(planned, period=names[last - 1])  # which deliveries are read goes by it

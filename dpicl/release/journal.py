@@ -71,11 +71,7 @@ class FileJournal:
         Where a twin's release was published meanwhile the journal is gone: what is drawn here will
         not be published.
         """
-        publish(
-            self._path(key, step),
-            json.dumps(tokens).encode(),
-            mode=PRIVATE_MODE,
-        )
+        publish(self._path(key, step), json.dumps(tokens).encode(), mode=PRIVATE_MODE)
         return self.read(key, step) or tokens
 
     def stream(self, key: str, name: str) -> Stream:
@@ -87,11 +83,7 @@ class FileJournal:
         seed = self._folder(key) / SEED
         if key not in self._seeds or not seed.exists():  # what was forgotten is forgotten here too
             if not seed.exists():
-                publish(
-                    seed,
-                    system_stream().bytes(KEY_BYTES),
-                    mode=PRIVATE_MODE,
-                )
+                publish(seed, system_stream().bytes(KEY_BYTES), mode=PRIVATE_MODE)
             self._seeds[key] = seed.read_bytes()
         return Stream(bytes.fromhex(keyed_hash(self._seeds[key], "journal", name)), simulated=False)
 

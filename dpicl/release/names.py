@@ -91,13 +91,7 @@ def period_named(contract: Declared, method: str, period: str) -> str:
 
 
 def part_of(
-    key: bytes,
-    horizon: Release,
-    digest: str,
-    *,
-    index: int,
-    period: str,
-    noted: Mapping[str, Any],
+    key: bytes, horizon: Release, digest: str, *, index: int, period: str, noted: Mapping[str, Any]
 ) -> Release:
     """The release of a horizon's period, counted from 1, which costs nothing beside it; its name
     says nothing of rows.

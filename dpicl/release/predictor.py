@@ -270,11 +270,9 @@ def _label_column(name: str, labels: Any) -> pa.Array:
     ):
         column = pa.chunked_array(labels).combine_chunks()
         # a table of one column
-        return (
-            column.field(0)
-            if pa.types.is_struct(column.type) and column.type.num_fields == 1
-            else column
-        )
+        if pa.types.is_struct(column.type) and column.type.num_fields == 1:
+            return column.field(0)
+        return column
     if not isinstance(labels, pd.Series):
         labels = pd.Series(column_or_1d(labels, warn=True))
     return column_of(name, labels)
@@ -296,9 +294,9 @@ class Predictor(Pipeline):  # type: ignore[misc]
 
     def __getitem__(self, place: Any) -> Any:
         """A step, or a plain pipeline of some."""
-        return (
-            Pipeline(self.steps[place]) if isinstance(place, slice) else super().__getitem__(place)
-        )
+        if isinstance(place, slice):
+            return Pipeline(self.steps[place])
+        return super().__getitem__(place)
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Predictor:
         """Fit the model to other rows than the released ones."""

@@ -221,8 +221,7 @@ class QuerySession:
         wanted = text_answers.wanted_of(self._request.contract)
         settings = self._settings
         model = public_answer(
-            self._request.model.name,
-            lambda: reader_of(self._request.model, settings, wanted),
+            self._request.model.name, lambda: reader_of(self._request.model, settings, wanted)
         )
         request = self._request
         method = on_texts(DpIcl.name)
@@ -363,10 +362,7 @@ class EnsembleRelease:
             return False
         self._settings.private("journals", self.named.release_id, "slots")
         # else a twin might see one's mark or charge alone
-        with (
-            locked(self._folder / ".lock"),
-            open_ledger(self._settings) as ledger,
-        ):
+        with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:
             is_new = ledger.reserve(self.named).is_new if self.is_open else self._open_first(ledger)
             write_receipt(ledger, self.named, self._settings)
             ledger.begin_drawing(self.named.release_id)
@@ -437,7 +433,13 @@ class EnsembleRelease:
         answers = dp_icl.answer(
             job, dp_icl.consult(self._train, numbered, model, job), numbered, public
         )[key]
-        return [self._keep(slot, answer) for slot, answer in zip(slots, answers, strict=True)]
+        # stored durably; of each the answer that stands
+        return [
+            read_json(
+                write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE)
+            )
+            for slot, answer in zip(slots, answers, strict=True)
+        ]
 
     @cached_property
     def _spending(self) -> FileSpending | None:
@@ -451,12 +453,6 @@ class EnsembleRelease:
 
     def _answered(self) -> set[int]:
         return {int(path.stem) for path in self._folder.glob("*.answer")}
-
-    def _keep(self, slot: QuerySlot, answer: Answer) -> Answer:
-        """Store the answer of a slot, durably; gives the one that stands."""
-        return read_json(
-            write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE)
-        )
 
     @property
     def _folder(self) -> Path:

@@ -95,9 +95,7 @@ class Rows:
             from dpicl.data.text_files import load_texts  # of a table it is not needed
 
             table = load_texts(
-                contract,
-                **settings.folders,
-                period=period if contract.is_delivered else None,
+                contract, **settings.folders, period=period if contract.is_delivered else None
             )
         else:
             assert isinstance(contract, Contract)

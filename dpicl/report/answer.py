@@ -60,7 +60,7 @@ def _of(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Answerer]
     """Of one method on one data set, whose gains these are."""
     systems = [*filter(is_queried, gains["system"].unique())]
     several = {asked_by(system)[1] for system in systems if asked_by(system)[0] == "averaged"}
-    main = run.manifest.model.name if run.manifest.model else ""
+    main = run.manifest.model_name
     named = {
         system: model or main
         for system in systems

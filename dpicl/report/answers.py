@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -40,7 +39,7 @@ from dpicl.report.cells import (
     predictions,
     unit_of,
 )
-from dpicl.report.load import Run, is_public
+from dpicl.report.load import Run
 from dpicl.report.tables import epsilon_heads, row_label
 from dpicl.runs.artefacts import ASKED
 
@@ -138,10 +137,11 @@ def answered(folder: Path, run: Run) -> pd.DataFrame:
     """
     frames = []
     units = sorted((folder / "units").glob("*"))
-    for unit in predictions(units, partial(is_public, run.manifest)):
+    for unit in predictions(units, run.manifest.is_public):
         if len(unit.labels) != 2:
             continue
-        label, (method, dataset, seed) = unit.labels[1], unit_of(unit.unit)
+        label = unit.labels[1]
+        (method, dataset, seed) = unit_of(unit.unit)
         places = {key: place_of(key) for key in unit.rows["cell"].unique()}
         cells = pd.DataFrame(
             [places[key] for key in unit.rows["cell"]],
@@ -252,11 +252,10 @@ def _share(part: pd.DataFrame) -> str:
 
 
 def _right(part: pd.DataFrame) -> str:
-    return (
-        f"{(part['is_true'] == part['is_answered']).mean():.2f} ({part['is_answered'].mean():.2f})"
-        if len(part)
-        else words.DASH
-    )
+    if not len(part):
+        return words.DASH
+    answered = part["is_answered"]
+    return f"{(part['is_true'] == answered).mean():.2f} ({answered.mean():.2f})"
 
 
 def constant_sentences(cells: Sequence[LabelCounts]) -> Iterator[str]:
@@ -291,7 +290,8 @@ def constant_sentences(cells: Sequence[LabelCounts]) -> Iterator[str]:
         elif found := [
             (cell, label) for cell in own if (label := constant(cell.given, cell.truth)) is not None
         ]:
-            (system, epsilon, shots, rate), counts = found[0][0].place, found[0][0].given
+            (system, epsilon, shots, rate) = found[0][0].place
+            counts = found[0][0].given
             yield (
                 f"{name}: in {len(found)} of {len(own)} cells all, or nearly all, answers are "
                 f"one label; {row_label(system, shots, rate, True)}, ε = {words.epsilon(epsilon)}, "

@@ -363,11 +363,9 @@ def _markdown_block(block: Block) -> str:
         case Bullets(items):
             return "\n".join(f"- {escaped(item)}" for item in items)
         case Pairs(pairs, are_tiles):
-            return (
-                ""
-                if are_tiles
-                else "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in pairs)
-            )
+            if are_tiles:
+                return ""
+            return "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in pairs)
         case Code(text):
             return "\n".join(f"    {line}" for line in text.splitlines())
         case TableBlock(_, head, rows):

@@ -175,7 +175,7 @@ def _datasets(run: Run) -> list[str]:
 
 
 def _paper(manifest: Manifest) -> Paper:
-    return Paper.beside(manifest.model.name if manifest.model else "", manifest.options)
+    return Paper.beside(manifest.model_name, manifest.options)
 
 
 def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterator[Block]:

@@ -73,13 +73,9 @@ def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Bl
             figures.is_narrow,
         )
     if run.first:
-        yield from _read_and_said(run.first, _main(run.manifest))
+        yield from _read_and_said(run.first, run.manifest.model_name)
     if len(run.results):
         yield Bullets(tuple(f"{line[:1].upper()}{line[1:].rstrip('.')}." for line in cost(run)))
-
-
-def _main(manifest: Manifest) -> str:
-    return manifest.model.name if manifest.model else ""
 
 
 def _read_and_said(first: FirstAnswers, main: str) -> Iterator[Block]:
@@ -127,7 +123,7 @@ def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
     if run.first:
         for query in run.first.queries:
             said = (
-                f"{model or _main(run.manifest)} {shown}, without demonstrations {bare}"
+                f"{model or run.manifest.model_name} {shown}, without demonstrations {bare}"
                 for model, (bare, shown) in query.answers.items()
             )
             yield f"“{query.text}” {'; '.join(said)}; the truth is {query.truth}"

@@ -155,11 +155,9 @@ def spread(values: pd.Series) -> str:
     """
     mean = values.mean()
     deviation = values.std(ddof=1)
-    return (
-        words.number(mean)
-        if math.isnan(mean) or math.isnan(deviation)
-        else f"{mean:.3f} ± {deviation:.3f}"
-    )
+    if math.isnan(mean) or math.isnan(deviation):
+        return words.number(mean)
+    return f"{mean:.3f} ± {deviation:.3f}"
 
 
 def epsilon_heads(epsilons: Iterable[float]) -> tuple[str, ...]:
@@ -178,11 +176,11 @@ def _table(
     several = has_several_rates(part)
     is_main = main_metrics(part).iloc[0] == metric
     method, dataset = part[["method", "dataset"]].iloc[0]
-    asked = part[~_needs_no_shots(part)]
+    needs_no_shots = part["system"].map(lambda system: asked_by(system)[0]).isin(_OWN_COLUMNS)
+    asked = part[~needs_no_shots]
     rows: list[list[AnyCell]] = []
     for system in sorted(
-        asked["system"].unique(),
-        key=lambda system: _ORDER.get(asked_by(system)[0], len(_ORDER)),
+        asked["system"].unique(), key=lambda system: _ORDER.get(asked_by(system)[0], len(_ORDER))
     ):
         queried = is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
@@ -229,10 +227,6 @@ def _table(
             f"{'seed' if seeds == 1 else 'seeds'})"
         )
     return TableBlock.of(title, head, rows)
-
-
-def _needs_no_shots(part: pd.DataFrame) -> pd.Series:
-    return part["system"].map(lambda system: asked_by(system)[0]).isin(_OWN_COLUMNS)
 
 
 def fitted_means(results: pd.DataFrame) -> TableBlock | None:
@@ -456,11 +450,9 @@ class Paper:
             "random-rows": "gaussian",
         }.get(system, "")
         row = "icl" if system.startswith("icl") else system
-        return (
-            few_shot_accuracy(dataset, row, shots, epsilon, mechanism)
-            if mechanism in ("gaussian", "exponential")
-            else None
-        )
+        if mechanism in ("gaussian", "exponential"):
+            return few_shot_accuracy(dataset, row, shots, epsilon, mechanism)
+        return None
 
     def models(self, methods: set[str]) -> str:
         """The models of the papers, for these methods."""

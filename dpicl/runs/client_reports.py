@@ -123,11 +123,9 @@ def as_received(contract: Declared) -> Declared:
 
 def closing_file(reports: Reports, collection: Collection, period: str) -> Path | None:
     """The file that closes a period of a collection; none where periods stay open."""
-    return (
-        None
-        if reports.close is None
-        else Path(reports.close) / f"{period}-{collection.name[:12]}.npz"
-    )
+    if reports.close is None:
+        return None
+    return Path(reports.close) / f"{period}-{collection.name[:12]}.npz"
 
 
 def counting(pipeline: Pipeline, settings: Settings) -> Pipeline:
@@ -249,11 +247,9 @@ def write_counted(
 def counted_of(run: Path, dataset: str) -> list[Counted]:
     """What a run has counted of every collection; nothing where it has counted none."""
     path = run / COUNTS.format(dataset=dataset)
-    return (
-        [Counted.read(facts) for facts in json.loads(read_arrays(path)[_FACTS].tobytes())]
-        if path.exists()
-        else []
-    )
+    if path.exists():
+        return [Counted.read(facts) for facts in json.loads(read_arrays(path)[_FACTS].tobytes())]
+    return []
 
 
 def read_tallies(folder: UnitFolder, stored: Mapping[str, np.ndarray]) -> dict[Cell, Tally]:

@@ -125,11 +125,7 @@ def charge(folder: UnitFolder) -> str:
             for key in missing:
                 ledger.begin_drawing(releases[key].charge.release_id)
     charges = {
-        key: {
-            "release": named.charge.release_id,
-            "facts": digests[key],
-            "missing": key in missing,
-        }
+        key: {"release": named.charge.release_id, "facts": digests[key], "missing": key in missing}
         for key, named in releases.items()
     }
     write_json(path, charges, mode=PRIVATE_MODE, replace=True)
@@ -404,8 +400,14 @@ def generate(run: str, unit_keys: Sequence[str], part: int = 0, parts: int = 1) 
         first = begun[0][0]
         with timed(first.run, first.unit.key, "generate", part=str(part)):
             _write(begun, shows=part == 0)
+    # what the model writes from the instruction alone, where queries are asked
     for folder in folders if part == 0 else ():
-        _write_public(folder)
+        path = folder.path / PUBLIC_TEXTS
+        if not path.exists():
+            writer = writer_of(read_plan(folder.run).writing_model, folder.settings)
+            public = few_shot_generation.write_public(folder.texts, folder.unit, writer)
+            encode = on_texts(folder.unit.method).encode
+            write_json(path, {cell.key: encode(texts) for cell, texts in public.items()})
     return f"{sum(map(len, wanted))} releases of {len(begun)} units now"
 
 
@@ -448,16 +450,6 @@ def _write(begun: Sequence[tuple[UnitFolder, dict[str, str]]], *, shows: bool) -
                 write_text_drafts(
                     folder, {point.key: texts[point.key]}, DRAFTS_APART.format(number=number)
                 )
-
-
-def _write_public(folder: UnitFolder) -> None:
-    """What the model writes from the instruction alone, where queries are asked."""
-    path = folder.path / PUBLIC_TEXTS
-    if not path.exists():
-        writer = writer_of(read_plan(folder.run).writing_model, folder.settings)
-        public = few_shot_generation.write_public(folder.texts, folder.unit, writer)
-        encode = on_texts(folder.unit.method).encode
-        write_json(path, {cell.key: encode(texts) for cell, texts in public.items()})
 
 
 @unit_stage("consult", DRAFTS, "model worker", private=True)

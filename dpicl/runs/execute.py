@@ -274,30 +274,26 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
     """
     # so that the stop of another process leaves the private rows
     with locked(run / LOCK, shared=True):
-        return _run_units(run, executor, closing)
-
-
-def _run_units(run: Path, executor: Executor, closing: Iterable[Step]) -> str:
-    plan = read_plan(run)
-    missing = [key for key in plan.units if not (run / "units" / key / RESULTS).exists()]
-    schedule = _Schedule(executor)
-    is_probed = False
-    with running(run, plan, Settings.current()) as may_begin:
-        for name, keys in begun_together(plan, missing).items():
-            if not may_begin(name):
-                continue
-            if not is_probed:  # a model that cannot answer must not cost anything
-                schedule.do([_Strand("probe", "", iter([[Step(probe, (str(run),))]]))])
-                if schedule.failures:
-                    _raise(run, schedule.failures)
-                is_probed = True
-            schedule.do(_strands(run, plan, keys))
-    if not plan.units or any((run / "units" / key / RESULTS).exists() for key in plan.units):
-        schedule.do([_Strand("report", "", iter([[step] for step in closing]))])
-    if schedule.failures:
-        _raise(run, schedule.failures)
-    remove_private(run, Settings.current())
-    return f"{len(plan.units)} units, {len(missing)} of them now"
+        plan = read_plan(run)
+        missing = [key for key in plan.units if not (run / "units" / key / RESULTS).exists()]
+        schedule = _Schedule(executor)
+        is_probed = False
+        with running(run, plan, Settings.current()) as may_begin:
+            for name, keys in begun_together(plan, missing).items():
+                if not may_begin(name):
+                    continue
+                if not is_probed:  # a model that cannot answer must not cost anything
+                    schedule.do([_Strand("probe", "", iter([[Step(probe, (str(run),))]]))])
+                    if schedule.failures:
+                        _raise(run, schedule.failures)
+                    is_probed = True
+                schedule.do(_strands(run, plan, keys))
+        if not plan.units or any((run / "units" / key / RESULTS).exists() for key in plan.units):
+            schedule.do([_Strand("report", "", iter([[step] for step in closing]))])
+        if schedule.failures:
+            _raise(run, schedule.failures)
+        remove_private(run, Settings.current())
+        return f"{len(plan.units)} units, {len(missing)} of them now"
 
 
 def _strands(run: Path, plan: Plan, keys: Iterable[str]) -> Iterator[_Strand]:

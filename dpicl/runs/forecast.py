@@ -86,11 +86,9 @@ class Forecast:
 
 def _every(contract: Declared, methods: Iterable[str]) -> Every:
     """How often a run is charged: of a horizon, which is charged with its first period, once."""
-    return (
-        "once"
-        if any(METHODS[method].is_series(contract) for method in methods)
-        else contract.releases.every
-    )
+    if any(METHODS[method].is_series(contract) for method in methods):
+        return "once"
+    return contract.releases.every
 
 
 def forecast(

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -117,7 +118,11 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
         yield _exclusive(scorer, spec)
     yield from _votes(scorer, spec)
     if isinstance(scorer, TextGenerator):
-        yield _writes(scorer, spec)
+        generate = partial(scorer.generate, PROMPTS[:2], Sampling(_NEW_TOKENS))
+        texts = public_answer(spec.name, generate)
+        yield CheckedStep(
+            "writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts"
+        )
 
 
 def _opened(spec: ModelSpec, settings: Settings) -> Scorer:
@@ -222,11 +227,6 @@ def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[CheckedStep]:
         )
 
 
-def _writes(scorer: Any, spec: ModelSpec) -> CheckedStep:
-    texts = public_answer(spec.name, lambda: scorer.generate(PROMPTS[:2], Sampling(_NEW_TOKENS)))
-    return CheckedStep("writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts")
-
-
 FOLDER = "answered"
 """Below the folder of models, which is made again where it is gone."""
 
@@ -260,7 +260,8 @@ def remembered(plan: Plan, settings: Settings) -> Path | None:
             *files,
             *stored,
             *_program(),
-            *_machine(),
+            platform.node(),
+            *gpus_here(),
         ]
         return settings.models / FOLDER / f"{sha256_of(json.dumps(parts))}.json"
     return None
@@ -284,11 +285,6 @@ def _stored(folder: str) -> list[str]:
     path = Path(folder).expanduser()
     files = sorted(path.iterdir()) if folder and path.is_dir() else ()
     return [f"{file.name} {(about := file.stat()).st_size} {about.st_mtime_ns}" for file in files]
-
-
-def _machine() -> list[str]:
-    """Its name, and which of its GPUs may be used."""
-    return [platform.node(), *gpus_here()]
 
 
 def _program() -> list[str]:

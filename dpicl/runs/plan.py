@@ -147,10 +147,7 @@ def evaluation_of(
     name = release_id(
         key,
         Described(
-            tabular_method.MECHANISM,
-            tabular_method.VERSION,
-            parameters,
-            contract_digest(contract),
+            tabular_method.MECHANISM, tabular_method.VERSION, parameters, contract_digest(contract)
         ),
         account=account.name,
         neighbours=account.neighbours,
@@ -164,11 +161,9 @@ def plan_accounts(plan: Plan, settings: Settings) -> list[Account]:
     """The accounts that a plan's units spend from, as `accounts_of` gives them; of clients' reports
     none.
     """
-    return (
-        []
-        if plan.pipeline.reports
-        else accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
-    )
+    if plan.pipeline.reports:
+        return []
+    return accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
 
 
 ASKED = "asked.json"
@@ -195,13 +190,13 @@ def as_begun(plan: Plan, settings: Settings) -> Plan:
 
 def _as(begun: ModelSpec | None, spec: ModelSpec) -> ModelSpec:
     """A model as it was begun with, if it is that one and open."""
-    return (
-        begun
-        if begun is not None
+    if (
+        begun is not None
         and spec.api == "auto"
         and begun.model_copy(update={"api": "auto"}) == spec
-        else spec
-    )
+    ):
+        return begun
+    return spec
 
 
 def settled_plan(

@@ -132,7 +132,22 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "options": _options(plan),
         "contracts": {name: _contract(contract) for name, contract in contracts.items()},
         "guarantees": _guarantees(plan, priced, contracts),
-        **_software(plan),
+        "versions": {
+            name: next((found.version for found in distributions(name=name)), None)
+            for name in PACKAGES
+        },
+        "methods": {
+            name: {
+                "draw_version": METHODS[name].draw_version,
+                "post_version": METHODS[name].post_version,
+            }
+            for name in plan.pipeline.methods
+        },
+        "machine": {
+            "cores": os.cpu_count(),
+            "platform": f"{platform.system()} {platform.machine()}",
+            "python": platform.python_version(),
+        },
         "command": command_of(plan, typed_places(plan, settings)),
         "majority": _majority(folder, units, settings),
         "budget": [CLIENTS_PAY]
@@ -201,28 +216,6 @@ def _contract(contract: Declared) -> dict[str, Any]:
     }
 
 
-def _software(plan: Plan) -> dict[str, Any]:
-    """Versions of packages and methods, and the machine."""
-    return {
-        "versions": {
-            name: next((found.version for found in distributions(name=name)), None)
-            for name in PACKAGES
-        },
-        "methods": {
-            name: {
-                "draw_version": METHODS[name].draw_version,
-                "post_version": METHODS[name].post_version,
-            }
-            for name in plan.pipeline.methods
-        },
-        "machine": {
-            "cores": os.cpu_count(),
-            "platform": f"{platform.system()} {platform.machine()}",
-            "python": platform.python_version(),
-        },
-    }
-
-
 def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     """Sentences on what a run tells of without noise."""
     public = {
@@ -238,11 +231,9 @@ def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
 
 def _rate(contract: Declared) -> str | None:
     """Of a secret subsample, where there may be one: a horizon counts all rows."""
-    return (
-        str(contract.privacy.sampling_rate)
-        if isinstance(contract, Contract) and contract.releases.horizon is None
-        else None
-    )
+    if isinstance(contract, Contract) and contract.releases.horizon is None:
+        return str(contract.privacy.sampling_rate)
+    return None
 
 
 def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:

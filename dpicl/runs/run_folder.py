@@ -86,11 +86,9 @@ class Plan:
 
     def settings(self, settings: Settings) -> Settings:
         """Settings under which contracts are of the plan's editions."""
-        return (
-            replace(settings, editions=tuple(sorted(self.editions.items())))
-            if self.editions
-            else settings
-        )
+        if self.editions:
+            return replace(settings, editions=tuple(sorted(self.editions.items())))
+        return settings
 
     def contract_of(self, unit: Unit, declared: Declared) -> Declared:
         """The contract that a unit goes by: where the answers to queries are what is released, with
@@ -107,11 +105,9 @@ class Plan:
         as many as the contract states.
         """
         asked = self.contract_of(unit, declared)
-        return (
-            {}
-            if asked == declared or not isinstance(asked, TextContract)
-            else {"query_count": asked.query_count}
-        )
+        if asked == declared or not isinstance(asked, TextContract):
+            return {}
+        return {"query_count": asked.query_count}
 
     @property
     def writing_model(self) -> ModelSpec:
@@ -378,12 +374,10 @@ def running(run: Path, plan: Plan, settings: Settings) -> Iterator[Callable[[str
         yield lambda name: True
         return
     check_within(plan, settings)
-    (before, begun), since, ended, one = (
-        _running_time_stored(run),
-        time.monotonic(),
-        threading.Event(),
-        threading.Lock(),
-    )
+    (before, begun) = _running_time_stored(run)
+    since = time.monotonic()
+    ended = threading.Event()
+    one = threading.Lock()
 
     def keep() -> None:
         with one, suppress(OSError):  # of a full disk a stage tells

@@ -167,11 +167,7 @@ class EndpointScorer:
         return {**{str(outcome): count for outcome, count in outcomes.items()}, **usage}
 
     def _answer(
-        self,
-        wanted: Wanted,
-        requests: Sequence[R],
-        public: R,
-        progress: Progress | None = None,
+        self, wanted: Wanted, requests: Sequence[R], public: R, progress: Progress | None = None
     ) -> list[Answer]:
         """The answer to each request, in order; a failure of one of these is raised, the first in
         their order.

@@ -82,11 +82,9 @@ class LabelRequest(Request):
     @property
     def ended(self) -> tuple[str, ...]:
         """The labels as they are scored."""
-        return (
-            tuple(label.rstrip() + line_end(self.prompt) for label in self.labels)
-            if self.ends
-            else self.labels
-        )
+        if self.ends:
+            return tuple(label.rstrip() + line_end(self.prompt) for label in self.labels)
+        return self.labels
 
     @staticmethod
     def public(labels: tuple[str, ...]) -> LabelRequest:
@@ -473,10 +471,7 @@ def parsed_answer(reply: Reply, labels: Sequence[str]) -> Answer:
     """
     words = [label.strip().lower() for label in labels]
     # a label may begin with a mark, as -5
-    for text in (
-        reply.text.strip().lower(),
-        re.sub(r"^[\W_]+", "", reply.text).lower(),
-    ):
+    for text in (reply.text.strip().lower(), re.sub(r"^[\W_]+", "", reply.text).lower()):
         starting = [
             word
             for word in words

@@ -121,7 +121,9 @@ class _Writer:
     @torch.inference_mode()
     def write_anew(self, batch: Sequence[int]) -> dict[int, str]:
         """One text, for each token of which everything is read again."""
-        (row,), noise, ends = batch, self.noise_of(batch), _ends(self.loaded.model)
+        (row,) = batch
+        noise = self.noise_of(batch)
+        ends = _ends(self.loaded.model)
         written = Tokens()
         text = ""
         while (
@@ -212,11 +214,6 @@ class _GumbelNoise(LogitsProcessor):
 HALF = (torch.bfloat16, torch.float16)
 
 
-def is_half(model: Any) -> bool:
-    """Whether its weights are of half precision, and none are quantised."""
-    return model.dtype in HALF and all(weight.is_floating_point() for weight in model.parameters())
-
-
 @contextmanager
 def in_float32(model: Any) -> Iterator[None]:
     """Let a model compute so within the block, see `can_be_exact`."""
@@ -256,7 +253,11 @@ def can_be_exact(model: Any, row: Tokens, device: torch.device) -> bool:
     """Whether a model in half precision computes in float32 when it is asked to; parts written for
     one number format cannot.
     """
-    if not is_half(model):
+    # of half precision, and none are quantised
+    is_half = model.dtype in HALF and all(
+        weight.is_floating_point() for weight in model.parameters()
+    )
+    if not is_half:
         return False
     try:
         with torch.inference_mode(), in_float32(model):

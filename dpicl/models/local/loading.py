@@ -308,11 +308,9 @@ def _check_modules(folder: Path, name: str) -> None:
 
 def _plain(kind: str) -> str:
     """A part's class as all versions of the library have named it."""
-    return (
-        f"sentence_transformers.models.{kind.rpartition('.')[2]}"
-        if kind.startswith("sentence_transformers.")
-        else kind
-    )
+    if kind.startswith("sentence_transformers."):
+        return f"sentence_transformers.models.{kind.rpartition('.')[2]}"
+    return kind
 
 
 _BYTES: dict[Dtype, int] = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}

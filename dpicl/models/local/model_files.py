@@ -150,11 +150,9 @@ def weights_digest(path_or_id: str, revision: str | None) -> str:
     """What names a model's weights: sha256 of a GGUF file, else `model_digest`. Raises ModelError:
     its files are missing.
     """
-    return (
-        gguf_digest(path_or_id)
-        if is_gguf(path_or_id)
-        else model_digest(*find_model_files(path_or_id, revision))
-    )
+    if is_gguf(path_or_id):
+        return gguf_digest(path_or_id)
+    return model_digest(*find_model_files(path_or_id, revision))
 
 
 def chat_template(folder: Path) -> str:

@@ -90,7 +90,8 @@ def _attend(
 
 def _merged(attended: Pair, more: Pair) -> Pair:
     """What is attended to in two parts of the bank, from what is attended to in each."""
-    (output, logs), (other, other_logs) = attended, more
+    (output, logs) = attended
+    (other, other_logs) = more
     share = torch.sigmoid(other_logs - logs).unsqueeze(-1).to(output.dtype)
     return torch.lerp(output, other, share), torch.logaddexp(logs, other_logs)
 
@@ -329,11 +330,7 @@ class LlamaPass:
         """See `tree_reader.Pass`."""
         return any(part._forward_pre_hooks or part._forward_hooks for part in self._parts)
 
-    def __call__(
-        self,
-        row: PackedRow,
-        among: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def __call__(self, row: PackedRow, among: torch.Tensor | None = None) -> torch.Tensor:
         """See `tree_reader.Pass`."""
         model = self.model.model
         asked = row.asked

@@ -112,9 +112,7 @@ def read_padded(
         return places, logits[lines, from_end].to(loaded.device)
 
     for batch in plan_batches(
-        [len(row) for row in rows],
-        0 if mode.layout == "alone" else loaded.token_budget,
-        mode.alike,
+        [len(row) for row in rows], 0 if mode.layout == "alone" else loaded.token_budget, mode.alike
     ):
         yield from run_with_oom_retry(batch, read)
 

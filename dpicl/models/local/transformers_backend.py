@@ -36,14 +36,7 @@ from dpicl.models.local.loading import (
 )
 from dpicl.models.local.model_files import Dtype, find_model_files, is_model_folder, weights_digest
 from dpicl.models.local.packed_rows import LlamaPass, NotShareable
-from dpicl.models.local.padded_reader import (
-    READ_AS,
-    LoadedModel,
-    Places,
-    Row,
-    read_padded,
-    rows_of,
-)
+from dpicl.models.local.padded_reader import READ_AS, LoadedModel, Places, Row, read_padded, rows_of
 from dpicl.models.local.reading_mode import (
     PROBE_TEXT,
     KeptCheck,
@@ -122,7 +115,10 @@ class TransformersScorer:
         self._probe: Tokens = tuple(
             token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length]
         )
-        self._kept = KeptCheck(folder, dtype, _name_of(self.device), f"{share=}")
+        kind_of_device = self.device.type
+        if kind_of_device == "cuda":  # two kinds of GPU may differ
+            kind_of_device = torch.cuda.get_device_name(self.device)
+        self._kept = KeptCheck(folder, dtype, kind_of_device, f"{share=}")
         found = self._kept.found.reading
         if found is None or not found.applied(self._model):
             self._tell("model %s: checking on public text how it may be read, once", self._name)
@@ -361,11 +357,6 @@ class TransformersScorer:
                 f"{self.context} ({count} distinct {'prompt is' if count == 1 else 'prompts are'} "
                 "too long); expected fewer demonstrations or a model with a longer context"
             )
-
-
-def _name_of(device: torch.device) -> str:
-    """What computes: two kinds of GPU may differ."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _mode(dtype: Dtype, *, chat: bool) -> str:

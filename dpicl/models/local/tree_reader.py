@@ -221,9 +221,9 @@ def pass_of(model: Any, own_pass: Pass | None) -> Pass | None:
     """The pass, where it is this model's and nothing watches the model; else transformers is to
     read.
     """
-    return (
-        None if own_pass is None or own_pass.model is not model or own_pass.is_watched else own_pass
-    )
+    if own_pass is None or own_pass.model is not model or own_pass.is_watched:
+        return None
+    return own_pass
 
 
 class _Reader:
