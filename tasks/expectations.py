@@ -115,7 +115,7 @@ def _expectation(rule: DataRule, contract: Contract | TextContract) -> tuple[str
     if rule.rule == "unique":
         return "expect_column_values_to_be_unique", column
     kind, values = contract.columns[rule.column].expectation
-    return kind, {**column, **values}
+    return kind, column | values
 
 
 def _file(settings: Settings, name: str) -> Path:

@@ -175,7 +175,7 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         stated = replace(
             stated,
             columns=tuple(columns),
-            ignored={**unread, **ignored},
+            ignored=unread | ignored,
             missing=marker,
             person=person,
         )

@@ -26,7 +26,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dpicl.ground.errors import RunError, SourceError
-from dpicl.ground.files import make_private_folder, sha256_of, write_whole
+from dpicl.ground.files import make_private_folder, read_json, sha256_of, write_whole
 
 DIGESTS = Path(__file__).with_name("shipped.json")
 PUBLISHED_ROWS = Path(__file__).parent.parent / "methods" / "published" / "digests.json"
@@ -37,7 +37,7 @@ def checked(name: str, path: Path) -> Path:
     """This file or folder, whose files are those that come with the program under a name; looked at
     once in a process. Raises SourceError: a file has other bytes, is missing, or is one too many.
     """
-    stated: dict[str, str] = json.loads(DIGESTS.read_text("utf-8"))
+    stated: dict[str, str] = read_json(DIGESTS)
     expected = {
         file: digest
         for file, digest in stated.items()
@@ -137,7 +137,7 @@ def kept_sha256(path: Path) -> str:
     place = None
     with suppress(RunError, OSError, ValueError, KeyError, TypeError):  # it is read then
         place = cache_folder("digests") / f"{sha256_of(os.fsencode(path.resolve()))}.json"
-        kept = json.loads(place.read_text("utf-8"))
+        kept = read_json(place)
         if kept["state"] == state:
             return str(kept["sha256"])
     began = time.time_ns()

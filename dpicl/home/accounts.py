@@ -13,7 +13,6 @@ Caps that contracts state, beside those that the ledger holds.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -37,7 +36,7 @@ from dpicl.ground.errors import (
     PrivacyError,
     SourceError,
 )
-from dpicl.ground.files import PRIVATE_MODE, write_json
+from dpicl.ground.files import PRIVATE_MODE, read_json, write_json
 from dpicl.ground.objects import SCHEME
 from dpicl.home.settings import ANCHOR, KEY, LEDGER, Settings, check_restored
 from dpicl.ledger import Account, Ledger, load_key
@@ -212,7 +211,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 def _content(path: Path) -> Any:
     """Of a file of JSON; None where it is not there or is something else."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        return read_json(path)
     except (OSError, ValueError):
         return None
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.ground.errors import LedgerRefusedError, ParameterError
-from dpicl.ground.files import locked, make_private_folder, write_whole
+from dpicl.ground.files import locked, make_private_folder, read_json, write_whole
 from dpicl.ground.randomness import system_stream
 
 KEY_BYTES = 32
@@ -142,7 +142,7 @@ class Anchor:
         is damaged.
         """
         try:
-            content = json.loads(self.path.read_text("utf-8"))
+            content = read_json(self.path)
             return Head(int(content["sequence"]), str(content["hash"]))
         except FileNotFoundError:
             return Head()

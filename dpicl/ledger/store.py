@@ -432,7 +432,7 @@ class Ledger:
             if spent is not None:
                 before, after = (canonical(total.as_json()) for total in (state.total, spent))
             told = {**fold.told_of(name), "before": before, "spent": after}
-            change.append("reserved", {**_charged(fold, release), **told})
+            change.append("reserved", _charged(fold, release) | told)
         return Reservation("reserved", None, is_new=True)
 
     def check_horizon(self, release_id: str) -> None:
@@ -468,7 +468,7 @@ class Ledger:
             if idle is None or release.release_id in charges:
                 return False
             replaced = {"in_place_of": idle.release_id}
-            change.append("taken_up", {**_charged(change.fold, release), **replaced})
+            change.append("taken_up", _charged(change.fold, release) | replaced)
         return True
 
     def publish(self, release_id: str, artefact_sha256: str) -> str:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from dpicl.accounting.filters import Spent
 from dpicl.ground.errors import LedgerRefusedError
-from dpicl.ground.files import INODE, locked, make_private_folder, write_whole
+from dpicl.ground.files import INODE, locked, make_private_folder, read_json, write_whole
 from dpicl.ledger.fold import Fold
 from dpicl.ledger.keys import Head, keyed_hash
 
@@ -117,7 +117,7 @@ class Witness:
 
     def _read(self, path: Path) -> Seen | None:
         try:
-            content = json.loads(path.read_text("utf-8"))
+            content = read_json(path)
             head = Head(int(content["sequence"]), str(content["hash"]))
             home = str(content["home"])
             accounts = tuple(

@@ -176,7 +176,7 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         changes = dict(change.split("=") for change in changed[2].split("&"))
         spec = resolve_model(changed[1], registry)
         try:
-            return ModelSpec.model_validate({**spec.model_dump(), **changes})
+            return ModelSpec.model_validate(spec.model_dump() | changes)
         except ValidationError as error:
             place, rule = _first_of(error)
         raise ModelRefusedError(f"model {spec.name!r}: {place}: {rule}")

@@ -143,7 +143,7 @@ def planned_table(request: ReleaseRequest, settings: Settings) -> PlannedRelease
             "option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these"
         )
     usual = METHODS[method].default_options(contract, stated, request.epsilon)
-    return planned_release(request, contract, method, {**usual, **stated}, period)
+    return planned_release(request, contract, method, usual | stated, period)
 
 
 def check_release(planned: PlannedRelease, settings: Settings) -> None:

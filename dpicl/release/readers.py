@@ -46,9 +46,7 @@ def public_corpus() -> tuple[str, ...]:
     which hold what rows say, would otherwise come out in texts that the model writes for another
     account.
     """
-    return tuple(
-        json.loads(checked("models/local/tiny_corpus.json", _CORPUS).read_text(encoding="utf-8"))
-    )
+    return tuple(json.loads(checked("models/local/tiny_corpus.json", _CORPUS).read_text("utf-8")))
 
 
 def reader_of(spec: ModelSpec, settings: Settings, wanted: Wanted = "scores") -> Scorer:

@@ -43,11 +43,11 @@ def build_report(run_folder: Path, by: str | None = None) -> tuple[Path, Path]:
     report = report_of(run, figures, gains, load_cells(run_folder, run), who)
     html = run_folder / "report.html"
     markdown = run_folder / "report.md"
-    html.write_text(to_html(report), encoding="utf-8")
-    markdown.write_text(to_markdown(report), encoding="utf-8")
+    html.write_text(to_html(report), "utf-8")
+    markdown.write_text(to_markdown(report), "utf-8")
     for name, file in PICTURES.items():
         if picture := getattr(figures, name):
-            (run_folder / file).write_text(standalone(picture), encoding="utf-8")
+            (run_folder / file).write_text(standalone(picture), "utf-8")
     return html, markdown
 
 

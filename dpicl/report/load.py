@@ -387,7 +387,7 @@ def _values_of(path: Path) -> pd.DataFrame:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise RunError(
             f"{path.name}: cannot be read ({error.strerror}); expected a run folder with a "

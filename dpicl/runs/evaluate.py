@@ -437,9 +437,7 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     if isinstance(method, TextMethod):
         scores |= method.final_answers(read_texts(folder)[0], folder.texts)
     queries = folder.rows.queries()
-    write_table(
-        folder.path / PREDICTIONS, _predictions(folder, {**scores, **averaged(scores)}, queries)
-    )
+    write_table(folder.path / PREDICTIONS, _predictions(folder, scores | averaged(scores), queries))
     judged = {
         cell.key: value
         for cell, value in method.answers.values_of(scores, queries, contract).items()
@@ -453,7 +451,7 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
         )
         for row in fitted
     }
-    return _rows(folder, {**method.answers.metrics_of(scores, queries, contract), **baselines})
+    return _rows(folder, method.answers.metrics_of(scores, queries, contract) | baselines)
 
 
 def _predictions(

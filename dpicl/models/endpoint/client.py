@@ -14,7 +14,7 @@ import ssl
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -410,13 +410,14 @@ class Requester(Generic[R]):
     client: Client
     mode: RequestMode
     public: R
-    context: int | None = field(default=None, kw_only=True)
-    tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict, kw_only=True)
-    attempts: int = field(default=ATTEMPTS, kw_only=True)
-    served_name: str = field(default="", kw_only=True)
-    fingerprint: str = field(default="", kw_only=True)
+    _: KW_ONLY
+    context: int | None = None
+    tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    attempts: int = ATTEMPTS
+    served_name: str = ""
+    fingerprint: str = ""
     """The server's own name for the model, and its mark for how it is run; of the last reply."""
-    _rejected: int = field(default=0, kw_only=True)
+    _rejected: int = 0
 
     @classmethod
     def modes(cls, api: Api, limit: Limit) -> list[RequestMode]:

@@ -330,7 +330,7 @@ def needed_bytes(folder: Path, dtype: Dtype) -> int | None:
     index = folder / "model.safetensors.index.json"
     try:
         named = (
-            {*json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()}
+            {*json.loads(index.read_text("utf-8"))["weight_map"].values()}
             if index.exists()
             else None
         )

@@ -245,7 +245,7 @@ def read_config(path_or_id: str, revision: str | None) -> dict[str, Any]:
         folder, _ = find_model_files(path_or_id, revision, only=["config.json"])
         file = folder / "config.json"
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        config = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
         config = None
     if not isinstance(config, dict):
