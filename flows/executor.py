@@ -10,7 +10,7 @@ public facts alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import nullcontext, suppress
 from math import inf
 from pathlib import Path
@@ -36,7 +36,7 @@ from dpicl.report.words import epsilon, listing, method_name
 from dpicl.runs import prepare as rules
 from dpicl.runs.artefacts import RESULTS
 from dpicl.runs.evaluate import serialize
-from dpicl.runs.execute import FAILURES, Executor, Step, WorkerDied
+from dpicl.runs.execute import FAILURES, Ended, Executor, Step, WorkerDied
 from dpicl.runs.prepare import receive
 from dpicl.runs.run_folder import Plan, read_plan
 from dpicl.runs.stage import Verdicts
@@ -83,7 +83,7 @@ class OnDask(Executor):
             )
         return PrefectDaskFuture(wrapped_future=future, task_run_id=task_run)
 
-    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Ended:
         """Wait on the cluster."""
         if not at_once:
             with self._client.as_current():

@@ -278,7 +278,7 @@ class _Proved:
                 self.unproved.add(name)
                 continue
             number = int(record["sequence"])
-            (newest, content) = self.newest.get(name, (0, {}))
+            newest, content = self.newest.get(name, (0, {}))
             self.hashes |= {record["hash"]} if self.holds(record) else set()
             # of one that nothing was charged to, nothing else is known; in another chain a cap was
             # decided on knowing other totals

@@ -100,7 +100,7 @@ def _closed_by(fold: Fold, name: str) -> str:
     nothing where a command has set its cap since.
     """
     state = fold.accounts[name]
-    (_, taken_utc) = fold.restored
+    _, taken_utc = fold.restored
     # a contract opens nothing
     if state.row["epsilon_cap"] != 0 or state.capped_by[1] > fold.anew.sequence:
         return ""

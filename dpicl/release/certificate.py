@@ -40,11 +40,9 @@ Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
 
 
-def _sorted(facts: dict[str, Any]) -> Any:
-    return json.loads(json.dumps(facts, sort_keys=True))
-
-
-Facts = Annotated[dict[str, Any], AfterValidator(_sorted)]
+Facts = Annotated[
+    dict[str, Any], AfterValidator(lambda facts: json.loads(json.dumps(facts, sort_keys=True)))
+]
 """Names with plain JSON values; sorted, so that they have one form."""
 
 

@@ -162,7 +162,7 @@ def _statement(
         ),
         dp_flavor=certificate.Flavor(
             name="None" if simulation else "Approximate DP" if guarantee.delta > 0 else "Pure DP",
-            unprotected_quantities=unprotected(contract),
+            unprotected_quantities=(_ROW_COUNT,) if contract.tells_row_count else (),
         ),
         privacy_loss=certificate.PrivacyLoss(
             privacy_unit=guarantee.unit,
@@ -309,6 +309,7 @@ POST_PROCESSING = (
     "Whatever is derived from the release without the rows, any number of times, costs nothing "
     "more."
 )
+_ROW_COUNT = "the number of rows: the contract says that it is public"
 _LARGEST = 20.0
 """Epsilons beyond are not written as a factor."""
 _ALWAYS = (
@@ -436,13 +437,6 @@ def release_type(contract: Declared) -> str:
     if every == "once":
         return "One release"
     return f"Many releases: a new one every {every}, each charged"
-
-
-def unprotected(contract: Declared) -> tuple[str, ...]:
-    """What is published without noise."""
-    if contract.tells_row_count:
-        return ("the number of rows: the contract says that it is public",)
-    return ()
 
 
 def not_covered(contract: Declared, head: Mapping[str, str]) -> tuple[str, ...]:

@@ -312,7 +312,10 @@ def quote_of(request: ReleaseRequest, settings: Settings) -> list[AccountQuote]:
 def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | PublishedRelease:
     """What is to be made; or texts that stand."""
     if isinstance(settings.declared(request.dataset), TextContract):
-        check_no_window(request.dataset, request.window)
+        if request.window is not None:
+            raise ParameterError(
+                "window", request.window, f"none: {request.dataset} has no horizon of periods"
+            )
         from dpicl.release.pipelines import model_named
         from dpicl.release.texts import not_released, planned_texts, standing_texts
 
@@ -345,9 +348,3 @@ def _made(planned: PlannedRelease, request: ReleaseRequest, settings: Settings) 
 
         return release_planned(planned, settings, until=request.period, window=request.window)
     return release_once(planned, settings)
-
-
-def check_no_window(dataset: str, window: int | None) -> None:
-    """Refuse a window of what has no periods. Raises ParameterError: one is given."""
-    if window is not None:
-        raise ParameterError("window", window, f"none: {dataset} has no horizon of periods")

@@ -534,7 +534,7 @@ def release_planned(
     places = window_of(planned, until=until, window=window, now=now)
     if places is None:
         return release_once(planned, settings)
-    (first, last) = places
+    first, last = places
     contract = planned.contract
     assert isinstance(contract, Contract)
     names = contract.releases.calendar.periods

@@ -141,7 +141,7 @@ def answered(folder: Path, run: Run) -> pd.DataFrame:
         if len(unit.labels) != 2:
             continue
         label = unit.labels[1]
-        (method, dataset, seed) = unit_of(unit.unit)
+        method, dataset, seed = unit_of(unit.unit)
         places = {key: place_of(key) for key in unit.rows["cell"].unique()}
         cells = pd.DataFrame(
             [places[key] for key in unit.rows["cell"]],
@@ -290,7 +290,7 @@ def constant_sentences(cells: Sequence[LabelCounts]) -> Iterator[str]:
         elif found := [
             (cell, label) for cell in own if (label := constant(cell.given, cell.truth)) is not None
         ]:
-            (system, epsilon, shots, rate) = found[0][0].place
+            system, epsilon, shots, rate = found[0][0].place
             counts = found[0][0].given
             yield (
                 f"{name}: in {len(found)} of {len(own)} cells all, or nearly all, answers are "

@@ -55,6 +55,8 @@ class Step(NamedTuple):
 
 
 Group = Sequence[Step]
+Ended = Mapping[Any, Exception | None]
+"""Jobs that have ended, with why they failed."""
 Series = Callable[..., Iterator[object]]
 """A function of the chain: it takes `submit`, and references."""
 
@@ -91,7 +93,7 @@ class Executor(ABC):
         """Let a worker do a step."""
 
     @abstractmethod
-    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Ended:
         """Wait until at least one job has ended, or only look, `at_once`; what each of those failed
         with, `WorkerDied` if it was never done.
         """
@@ -112,7 +114,7 @@ class InProcess(Executor):
         job.set_result(failure_of(step.stage, *step.references))
         return job
 
-    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Ended:
         """All have ended."""
         del at_once
         return {job: job.result() for job in jobs}
@@ -188,7 +190,7 @@ class _Schedule:
                     )
                 )
 
-    def _notice(self, ended: Mapping[Any, Exception | None]) -> None:
+    def _notice(self, ended: Ended) -> None:
         for handle, error in ended.items():
             job = self._jobs.pop(handle)
             if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
@@ -420,7 +422,7 @@ class WorkerPool(Executor):
         self._hand_out()
         return job
 
-    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Ended:
         """Wait until workers have ended their steps, and give them what is queued."""
         busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
         ended: dict[Any, Exception | None] = {}

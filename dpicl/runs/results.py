@@ -6,7 +6,7 @@ import math
 import os
 import platform
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -119,6 +119,9 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         unit_of(GdpTabicl.name, name, 0, pipeline.epsilons, (1,), (), False, pipeline.options)
         for name in contracts
     ]
+    omitted = left_out(plan, contracts)
+    if late := ", ".join(not_run(folder, plan)):
+        omitted.append(f"Not run, as its {pipeline.within_hours:g} h were over: {late}.")
     facts: dict[str, Any] = {
         "run_id": plan.run_id,
         "pipeline": plan.pipeline_name,
@@ -165,7 +168,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         | dict.fromkeys(unlabelled, "no label"),
         "evaluation_noise": _evaluation_noise(units, contracts),
         "smaller_than_published": smaller_than_published(units, contracts),
-        "left_out": [*left_out(plan, contracts), *_no_time(folder, plan)],
+        "left_out": omitted,
     }
 
 
@@ -247,12 +250,6 @@ def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
         sentence for method, contract in asked if (sentence := method.without_baselines(contract))
     )
     return [*sentences, *([NO_TRUE_ROWS] if plan.pipeline.reports else [])]
-
-
-def _no_time(folder: Path, plan: Plan) -> Iterator[str]:
-    """What was not run for lack of time, as a sentence."""
-    if names := ", ".join(not_run(folder, plan)):
-        yield f"Not run, as its {plan.pipeline.within_hours:g} h were over: {names}."
 
 
 def _evaluation_noise(

@@ -374,7 +374,7 @@ def running(run: Path, plan: Plan, settings: Settings) -> Iterator[Callable[[str
         yield lambda name: True
         return
     check_within(plan, settings)
-    (before, begun) = _running_time_stored(run)
+    before, begun = _running_time_stored(run)
     since = time.monotonic()
     ended = threading.Event()
     one = threading.Lock()

@@ -9,7 +9,7 @@ shared beginnings once, and then reads the newest token of each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -31,6 +31,7 @@ from dpicl.models.local.padded_reader import (
 from dpicl.models.local.tree_reader import Pass, PrefixTree, pass_of, read_shared
 from dpicl.models.local.vote_reader import (
     Key,
+    KeyedLogits,
     LastLogits,
     Reader,
     Rows,
@@ -176,9 +177,7 @@ class GrowingRows:
         self._chunks = list[_Chunk]()
         self._most_columns = CPU_BYTES // token_bytes if reader.device.type == "cpu" else None
 
-    def after(
-        self, rows: Rows, among: torch.Tensor | None = None
-    ) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    def after(self, rows: Rows, among: torch.Tensor | None = None) -> KeyedLogits:
         """See `vote_reader.LastLogits`; a row that was read before begins with what was read of it.
 
         Raises:
@@ -214,9 +213,7 @@ class GrowingRows:
             yield keys, logits if len(lines) == len(chunk.keys) else logits[lines]
         yield from self._begin(waiting, among)
 
-    def _begin(
-        self, rows: Rows, among: torch.Tensor | None
-    ) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    def _begin(self, rows: Rows, among: torch.Tensor | None) -> KeyedLogits:
         """Rows from their beginning: they are kept as long as there is room."""
         keys = sorted(rows, key=lambda key: (rows[key], key))
 
@@ -317,9 +314,7 @@ class CachedSession:
         read: list[tuple[list[Key], torch.Tensor]] = []
         if (kept := self._public) is not None:
 
-            def public(
-                rows: Rows, among: torch.Tensor | None
-            ) -> Iterator[tuple[list[Key], torch.Tensor]]:
+            def public(rows: Rows, among: torch.Tensor | None) -> KeyedLogits:
                 """Once in a step."""
                 if not read:
                     read.extend(kept(rows, among))

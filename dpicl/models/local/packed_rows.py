@@ -90,8 +90,8 @@ def _attend(
 
 def _merged(attended: Pair, more: Pair) -> Pair:
     """What is attended to in two parts of the bank, from what is attended to in each."""
-    (output, logs) = attended
-    (other, other_logs) = more
+    output, logs = attended
+    other, other_logs = more
     share = torch.sigmoid(other_logs - logs).unsqueeze(-1).to(output.dtype)
     return torch.lerp(output, other, share), torch.logaddexp(logs, other_logs)
 

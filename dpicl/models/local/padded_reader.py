@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 Places = list[tuple[int, int]]
 """Row and position of every logit vector."""
+PlacedLogits = Iterator[tuple[Places, torch.Tensor]]
 Layout = Literal["padded", "unplaced", "equal", "alone"]
 """What is read together: rows padded on the left, with their positions or without; rows of equal
 length only; or one row at a time.
@@ -85,7 +86,7 @@ class LoadedModel:
 
 def read_padded(
     loaded: LoadedModel, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]
-) -> Iterator[tuple[Places, torch.Tensor]]:
+) -> PlacedLogits:
     """Logits at the wanted positions of every row, in no particular order.
 
     Yields:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import json
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -38,7 +38,7 @@ from dpicl.models.local.padded_reader import (
     EXACT,
     LAYOUTS,
     LoadedModel,
-    Places,
+    PlacedLogits,
     ReadingMode,
     read_padded,
     tolerance_of,
@@ -71,7 +71,6 @@ _NEAR = 0.6
 are wrong differ by it all, or by little.
 """
 Place = tuple[int, int]
-Reading = Iterator[tuple[Places, torch.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ class _Reference:
     plain: dict[Place, torch.Tensor]
     own: dict[Place, torch.Tensor] | None
 
-    def agrees(self, read: Callable[[], Reading]) -> bool:
+    def agrees(self, read: Callable[[], PlacedLogits]) -> bool:
         """Whether a way of reading gives what plain prompts give; any failure says no."""
         if self.own is None:
             return _all(read, self.plain, partial(_close, tolerance=tolerance_of(self.model)))
@@ -319,7 +318,7 @@ def _chance(device: torch.device) -> torch.Tensor:
 
 
 def _all(
-    read: Callable[[], Reading],
+    read: Callable[[], PlacedLogits],
     plain: dict[Place, torch.Tensor],
     alike: Callable[[torch.Tensor, torch.Tensor], bool],
 ) -> bool:

@@ -13,7 +13,7 @@ Nothing is truncated, no code from a model's folder is run, and no pickled weigh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -36,7 +36,14 @@ from dpicl.models.local.loading import (
 )
 from dpicl.models.local.model_files import Dtype, find_model_files, is_model_folder, weights_digest
 from dpicl.models.local.packed_rows import LlamaPass, NotShareable
-from dpicl.models.local.padded_reader import READ_AS, LoadedModel, Places, Row, read_padded, rows_of
+from dpicl.models.local.padded_reader import (
+    READ_AS,
+    LoadedModel,
+    PlacedLogits,
+    Row,
+    read_padded,
+    rows_of,
+)
 from dpicl.models.local.reading_mode import (
     PROBE_TEXT,
     KeptCheck,
@@ -283,9 +290,7 @@ class TransformersScorer:
     def _loaded(self) -> LoadedModel:
         return LoadedModel(self._model, self.device, self._token_budget, mode=self.mode)
 
-    def _read(
-        self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[Places, torch.Tensor]]:
+    def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> PlacedLogits:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
         if self.shares and not self.mode.is_apart(max(map(len, rows), default=0)):
             try:

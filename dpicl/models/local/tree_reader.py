@@ -6,7 +6,7 @@ memory: the path to the next segment, which holds every ancestor that any later 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -25,7 +25,7 @@ from dpicl.models.local.packed_rows import (
     Reading,
     reading,
 )
-from dpicl.models.local.padded_reader import LoadedModel, Places, run_with_oom_retry
+from dpicl.models.local.padded_reader import LoadedModel, PlacedLogits, Places, run_with_oom_retry
 from dpicl.models.requests import Tokens
 
 ROOT = -1
@@ -181,7 +181,7 @@ def read_shared(
     engine: Engine | None = None,
     own_pass: Pass | None = None,
     keep: Keep | None = None,
-) -> Iterator[tuple[Places, torch.Tensor]]:
+) -> PlacedLogits:
     """Logits at the wanted positions of every row, in no particular order.
 
     Args:

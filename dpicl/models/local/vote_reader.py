@@ -15,7 +15,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from dpicl.ground.errors import ModelError
-from dpicl.models.local.padded_reader import LoadedModel, Places
+from dpicl.models.local.padded_reader import LoadedModel, PlacedLogits
 from dpicl.models.local.tree_reader import Pass
 from dpicl.models.requests import Tokens
 from dpicl.models.votes import (
@@ -40,7 +40,9 @@ _FEW = 8
 Key = tuple[int, int]
 """A row: the number of its request, and its number among the request's distinct voters."""
 Rows = Mapping[Key, Tokens]
-LastLogits = Callable[[Rows, torch.Tensor | None], Iterator[tuple[list[Key], torch.Tensor]]]
+KeyedLogits = Iterator[tuple[list[Key], torch.Tensor]]
+"""Logits in parts, a line for each key."""
+LastLogits = Callable[[Rows, torch.Tensor | None], KeyedLogits]
 """Reads every row once, in any order: keys and logits of what follows them, shape (keys,
 vocabulary), on the device.
 
@@ -63,15 +65,11 @@ class Reader(LoadedModel):
     known: torch.Tensor
     context: int | None
     vocabulary: int
-    read: Callable[
-        [Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]
-    ]
+    read: Callable[[Sequence[Tokens], Sequence[Sequence[int]]], PlacedLogits]
     own_pass: Pass | None = None
 
 
-def read_fresh(
-    reader: Reader, rows: Rows, among: torch.Tensor | None = None
-) -> Iterator[tuple[list[Key], torch.Tensor]]:
+def read_fresh(reader: Reader, rows: Rows, among: torch.Tensor | None = None) -> KeyedLogits:
     """Every distinct row from its beginning, see `LastLogits`; what is read together follows from
     the set of rows alone.
     """
