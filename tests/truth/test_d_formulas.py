@@ -13,7 +13,7 @@ import pytest
 
 from dpicl.contract import Contract, parse_contract
 from dpicl.release import demonstrations
-from dpicl.release.demonstrations import formulas
+from dpicl.release.release import formulas
 from tests.harness import Place, install, new_place, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
