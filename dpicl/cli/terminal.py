@@ -64,10 +64,9 @@ errors = _Terminal(markup=False, emoji=False, highlight=False, stderr=True)
 QUIET = threading.Event()
 """Set by --quiet: notes and progress are left out."""
 HEARTBEAT = 30.0
+"""Seconds between two lines of progress where there is no terminal."""
 LOOK = 0.5
-"""Seconds between two lines of progress where there is no terminal, and between two looks at how
-far it is.
-"""
+"""Seconds between two looks at how far it is."""
 
 
 def say(*sentences: str, to: Console = console) -> None:

@@ -39,7 +39,6 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import dpicl
 from dpicl.ground.errors import DeclarationError, LedgerRefusedError, ParameterError, RunError
-from dpicl.ground.files import make_private_folder
 
 if TYPE_CHECKING:
     # contracts take a while to import: only where one is read
@@ -49,9 +48,9 @@ if TYPE_CHECKING:
 
 CONTRACTS = "data_contracts"
 TEXTS = "texts"
+"""Folder of the contracts of texts, below that of all contracts."""
 PIPELINES = "pipelines.yaml"
 PRIVATE = "private"
-"""Folder of the contracts of texts, below that of all contracts."""
 Kind = TypeVar("Kind", "Contract", "TextContract")
 LOG_FORMATS = ("text", "json")
 KEEP = "90d"
@@ -422,9 +421,7 @@ KEY = Path("keys") / "ledger.key"
 ANCHOR = "ledger.anchor.json"
 RESTORE_LOCK = ".restore.lock"
 RESTORING = "restoring"
-"""Of a home. The latter is there while a backup is being restored: its time, its name and one of
-the attempt.
-"""
+"""Is there while a backup is being restored: its time, its name and one of the attempt."""
 
 
 def default_home() -> Path:
@@ -504,7 +501,7 @@ def make_private(folder: Path, variable: str) -> None:
     that users share.
     """
     try:
-        make_private_folder(folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & stat.S_ISVTX or folder == folder.parent:
             raise RunError(

@@ -130,18 +130,16 @@ class OdometerReading:
     total: Cost
 
 
+# In the record of a cap: who changed it, where no command did; and what other ledgers had spent for
+# the same rows, as the person was told who gave the command.
 CONTRACT = "contract"
 ELSEWHERE = "elsewhere"
-"""In the record of a cap: who changed it, where no command did; and what other ledgers had spent
-for the same rows, as the person was told who gave the command.
-"""
+# In a record that charges, publishes or sets a cap: the hash of the one that its chain began anew
+# with. In that one: that all later ones say so, the time of the backup that a lost ledger came
+# from, and that the receipts show a charge to be missing.
 BRANCH = "branch"
 AFTER_RESTORE = "after_restore"
 LOST = "lost"
-"""In a record that charges, publishes or sets a cap: the hash of the one that its chain began anew
-with. In that one: that all later ones say so, the time of the backup that a lost ledger came from,
-and that the receipts show a charge to be missing.
-"""
 
 FOLLOWS = "follows"
 """In a record that charges: the number of the one that charged an account with a cap before."""

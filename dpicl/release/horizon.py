@@ -393,6 +393,11 @@ class PeriodCounts:
     entered: Entered
 
 
+def new_name(_counts: np.ndarray) -> str:
+    """At random, whatever was counted: the ledger shows it."""
+    return secrets.token_hex(_NAME_BYTES)
+
+
 @dataclass(frozen=True)
 class FrozenPeriods:
     """The periods of one horizon, by the id of its release; `where` names it in messages, and
@@ -411,10 +416,7 @@ class FrozenPeriods:
         """
         said, flat = self.method.packed(counts)
         about, arrays = _packed(flat, entered)
-        # at random, whatever was counted: the ledger shows it
-        named = json.dumps(
-            {**said, **about, "name": secrets.token_hex(_NAME_BYTES), "before": before}
-        ).encode()
+        named = json.dumps({**said, **about, "name": new_name(flat), "before": before}).encode()
         contents = ((_ABOUT, named), (_ARRAYS, zlib.compress(arrays, 1)))
         self.settings.own(FOLDER, self.horizon)
         write_whole(

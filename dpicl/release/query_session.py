@@ -433,13 +433,7 @@ class EnsembleRelease:
         answers = dp_icl.answer(
             job, dp_icl.consult(self._train, numbered, model, job), numbered, public
         )[key]
-        # stored durably; of each the answer that stands
-        return [
-            read_json(
-                write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE)
-            )
-            for slot, answer in zip(slots, answers, strict=True)
-        ]
+        return [self._keep(slot, answer) for slot, answer in zip(slots, answers, strict=True)]
 
     @cached_property
     def _spending(self) -> FileSpending | None:
@@ -453,6 +447,12 @@ class EnsembleRelease:
 
     def _answered(self) -> set[int]:
         return {int(path.stem) for path in self._folder.glob("*.answer")}
+
+    def _keep(self, slot: QuerySlot, answer: Answer) -> Answer:
+        """Store the answer of a slot, durably; gives the one that stands."""
+        return read_json(
+            write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE)
+        )
 
     @property
     def _folder(self) -> Path:
