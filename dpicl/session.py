@@ -365,21 +365,13 @@ class Session:
         """
         with open_ledger(self._settings) as ledger:
             ledger.verify()
-            accounts = [
-                (account, ledger.spent(account.name), ledger.entries(account.name))
-                for account in ledger.accounts()
-            ]
-        return tuple(
-            AccountBudget(
-                account.name,
-                spent.epsilon,
-                account.epsilon_cap,
-                spent.delta,
-                account.delta_cap,
-                len(entries),
-            )
-            for account, spent, entries in accounts
-        )
+            budgets = []
+            for account in ledger.accounts():
+                spent = ledger.spent(account.name)
+                caps = account.epsilon_cap, spent.delta, account.delta_cap
+                releases = len(ledger.entries(account.name))
+                budgets.append(AccountBudget(account.name, spent.epsilon, *caps, releases))
+        return tuple(budgets)
 
 
 def protect(

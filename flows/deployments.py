@@ -97,11 +97,7 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
             "pipelines.yaml"
         )
     # none at all: else Prefect asks, or takes this host's folder
-    content = {
-        "name": "dpicl",
-        "pull": [],
-        "deployments": described,
-    }
+    content = {"name": "dpicl", "pull": [], "deployments": described}
     file.write_text(
         _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=140),
         encoding="utf-8",
@@ -172,7 +168,8 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
             "PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
     check_named()
-    pipelines, accounts = load_pipelines(settings.pipelines), set[str]()
+    pipelines = load_pipelines(settings.pipelines)
+    accounts = set[str]()
     for name, pipeline in pipelines.pipelines.items():
         schedule = pipeline.schedule
         pool = f", by workers of {_own_pool(pipeline)}" if _own_pool(pipeline) else ""

@@ -66,10 +66,7 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
         )
     os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", str(home / "dask"))
     # workers may have another working directory
-    os.environ["DPICL_RUNS"], os.environ["DPICL_HOME"] = (
-        str(settings.runs),
-        str(home),
-    )
+    os.environ["DPICL_RUNS"], os.environ["DPICL_HOME"] = (str(settings.runs), str(home))
     check_restored(home)
     for name in ("prefect", "dask"):
         settings.own(name)

@@ -10,7 +10,7 @@ public facts alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import nullcontext, suppress
 from math import inf
 from pathlib import Path
@@ -36,7 +36,7 @@ from dpicl.report.words import epsilon, listing, method_name
 from dpicl.runs import prepare as rules
 from dpicl.runs.artefacts import RESULTS
 from dpicl.runs.evaluate import serialize
-from dpicl.runs.execute import FAILURES, Executor, Step, WorkerDied
+from dpicl.runs.execute import FAILURES, Ended, Executor, Step, WorkerDied
 from dpicl.runs.prepare import receive
 from dpicl.runs.run_folder import Plan, read_plan
 from dpicl.runs.stage import Verdicts
@@ -60,8 +60,11 @@ class OnDask(Executor):
         plan = read_plan(run)
         self._client = FlowRunContext.get().task_runner.client  # type: ignore[union-attr]
         self._context = flow_context()
-        self.model_workers = scoring_workers(self._client)
-        self._run, self._units = run, set(plan.units)
+        # those with a GPU ask models, if the cluster has such, else all; at least one
+        found = _gpus_by_worker(self._client)
+        self.model_workers = max(1, sum(map(bool, found)) or len(found))
+        self._run = run
+        self._units = set(plan.units)
         done = sum((run / "units" / key / RESULTS).exists() for key in plan.units)
         show_overview(str(run))
         self._progress = Progress(len(plan.units), done)
@@ -72,14 +75,15 @@ class OnDask(Executor):
 
     def submit(self, step: Step) -> Any:
         """A future of Prefect; models are asked where the GPUs are."""
-        name, task_run = step.stage.name, uuid4()
+        name = step.stage.name
+        task_run = uuid4()
         with on_gpus(self._client) if step.stage.place == "model worker" else nullcontext():
             future = self._client.submit(
                 do_step, name, step.references, task_run, self._context, key=f"{name}-{task_run}"
             )
         return PrefectDaskFuture(wrapped_future=future, task_run_id=task_run)
 
-    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Ended:
         """Wait on the cluster."""
         if not at_once:
             with self._client.as_current():
@@ -128,7 +132,9 @@ class Progress:
     """
 
     def __init__(self, total: int, finished: int) -> None:
-        self._total, self._finished, self._told = total, finished, time.monotonic()
+        self._total = total
+        self._finished = finished
+        self._told = time.monotonic()
         self._artifact: Any = create_progress_artifact(**self._shown())
 
     def _shown(self) -> dict[str, Any]:
@@ -170,14 +176,6 @@ def on_gpus(client: Any) -> Any:
     return dask.annotate(**({"resources": {GPU: 1}} if any(_gpus_by_worker(client)) else {}))
 
 
-def scoring_workers(client: Any) -> int:
-    """How many workers ask models: those with a GPU, if the cluster has such, else all; at least
-    one.
-    """
-    found = _gpus_by_worker(client)
-    return max(1, sum(map(bool, found)) or len(found))
-
-
 def _gpus_by_worker(client: Any) -> list[float]:
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return [worker["resources"].get(GPU, 0) for worker in workers]
@@ -193,7 +191,8 @@ def run_name(plan: Plan) -> str:
     """`demo · breast_cancer, diabetes · ε 1–50, ∞ · 2026-12 · 20261205-060000`: the period is left
     out of what is released once.
     """
-    sets, own = plan.pipeline.datasets, plan.run_id.removeprefix(f"{plan.pipeline_name}-")
+    sets = plan.pipeline.datasets
+    own = plan.run_id.removeprefix(f"{plan.pipeline_name}-")
     shown = sets if len(sets) <= MOST else (*sets[: MOST - 1], f"{len(sets) - MOST + 1} more")
     return " · ".join(
         [
@@ -244,13 +243,8 @@ def name_flow_run(plan: Plan) -> None:
     if context is None or (flow_run := context.flow_run) is None:
         return
     others = [tag for tag in flow_run.tags if not tag.startswith(KINDS)]
-    flow_run.name, flow_run.tags = (
-        run_name(plan),
-        [*others, *tags_of(plan.pipeline, plan.model, plan.writer)],
-    )
+    flow_run.name = run_name(plan)
+    flow_run.tags = [*others, *tags_of(plan.pipeline, plan.model, plan.writer)]
     # a name is not worth a run
-    with (
-        suppress(httpx.HTTPError, PrefectException),
-        get_client(sync_client=True) as client,
-    ):
+    with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
         client.update_flow_run(flow_run.id, name=flow_run.name, tags=flow_run.tags)

@@ -100,11 +100,11 @@ def ensure_automations(notify: str | None) -> None:
 
     def notice(sentence: str) -> list[SendNotification]:
         body = "{{ event.event }}\n{{ event.payload }}"
-        return (
-            [SendNotification(block_document_id=block, subject=f"dpicl: {sentence}", body=body)]
-            if block
-            else []
-        )
+        if block:
+            return [
+                SendNotification(block_document_id=block, subject=f"dpicl: {sentence}", body=body)
+            ]
+        return []
 
     wanted = [
         AutomationCore(
@@ -152,7 +152,8 @@ def ensure_automations(notify: str | None) -> None:
 
 
 log = logging.getLogger("dpicl.flows")
-TRIES, DELAY_SECONDS = 8, 5.0
+TRIES = 8
+DELAY_SECONDS = 5.0
 """How often a flow run may fail or be killed; the wait after a first failure, doubled after every
 further one.
 """
@@ -179,11 +180,9 @@ def folder_name(pipeline: str, flow_run: FlowRun, settings: Settings) -> tuple[s
     """The folder of a scheduled run, and whether it was begun before."""
     own = flow_run.id.hex[-12:]  # the first digits are a time, which runs may share
     begun = sorted(settings.runs.glob(f"{pipeline}-*-{own}/plan.json"))
-    return (
-        (begun[0].parent.name, True)
-        if begun
-        else (f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{own}", False)
-    )
+    if begun:
+        return (begun[0].parent.name, True)
+    return (f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{own}", False)
 
 
 def held(flow_run: UUID, settings: Settings) -> AbstractContextManager[None]:
@@ -326,10 +325,12 @@ def orphans_looked_after(deployments: Sequence[str], settings: Settings) -> Iter
         yield
 
 
-_FLOW, _PARAMETERS = "sweep", {"pipeline", "changes", "run_id", "resume", "period"}
+_FLOW = "sweep"
+_PARAMETERS = {"pipeline", "changes", "run_id", "resume", "period"}
 """Of a flow run of ours: the name of its flow, and what it may be called with."""
 _PAGE = 100
-_LOGS_SECONDS, _WAIT_SECONDS = 30.0, 10.0
+_LOGS_SECONDS = 30.0
+_WAIT_SECONDS = 10.0
 _FREE_SHARE = 0.2
 """Of a database's pages: fewer free ones are left to be used again."""
 

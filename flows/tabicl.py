@@ -20,7 +20,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from prefect import flow
-from prefect.client.schemas.objects import FlowRun
 from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
@@ -94,74 +93,55 @@ def sweep(
     Returns:
         The run's id.
     """
-    scheduled, settings = scheduled_run(), Settings.from_environment()
+    flow_run = scheduled_run()
+    settings = Settings.from_environment()
     with settings.entered():
-        if scheduled is not None:
-            return _scheduled(
-                pipeline, scheduled, settings, changes or {}, run_id, resume=resume, period=period
-            )
-        run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
-        _begun(run, settings, is_on_pool=False)
-        _do(run, settings)
-        return run.name
-
-
-def _scheduled(
-    pipeline: str,
-    flow_run: FlowRun,
-    settings: Settings,
-    changes: dict[str, Any],
-    run_id: str | None,
-    *,
-    resume: bool,
-    period: str | None,
-) -> str:
-    """What a deployment made: alone in its folder and on its accounts, and for no longer than its
-    schedule allows.
-
-    Raises:
-        ParameterError: neither DPICL_HOME nor DPICL_RUNS is set, and a pool's worker removes the
-            folder that it starts runs in; `dpicl serve` sets both.
-    """
-    if not (os.environ.get("DPICL_HOME") or os.environ.get("DPICL_RUNS")):
-        raise ParameterError(
-            "DPICL_HOME",
-            "",
-            "the state folder that all workers share: a scheduled run does not go by its working "
-            "directory",
-        )
-    with held(flow_run.id, settings):
-        name, begun = (
-            (run_id, resume or flow_run.run_count > 1)
-            if run_id
-            else folder_name(pipeline, flow_run, settings)
-        )
-        run = make_plan(
-            pipeline, changes, name, resume=begun, period=period, when=flow_run.expected_start_time
-        )
-        plan = _begun(run, settings, is_on_pool=flow_run.work_pool_name is not None)
-        hours = plan.pipeline.schedule.timeout_hours if plan.pipeline.schedule else None
-        # Opening an account waits for whoever writes to the ledger: it may take as long as the
-        # work, and no longer.
-        with killed_after(hours), open_ledger(settings) as ledger:
-            limits = [
-                ACCOUNT_LIMIT + account.name
-                for account, _ in charges(ledger, plan, settings)
-                if not account.benchmark
-            ]
-        others_finished = (
-            concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()
-        )
-        with others_finished, killed_after(hours):  # a wait for others is no work
+        if flow_run is None:
+            run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
+            _begun(run, settings, is_on_pool=False)
             _do(run, settings)
-    return run.name
+            return run.name
+        # what a deployment made: alone in its folder and on its accounts, and for no longer than
+        # its schedule allows; a pool's worker removes the folder that it starts runs in, and
+        # `dpicl serve` sets both
+        if not (os.environ.get("DPICL_HOME") or os.environ.get("DPICL_RUNS")):
+            raise ParameterError(
+                "DPICL_HOME",
+                "",
+                "the state folder that all workers share: a scheduled run does not go by its "
+                "working directory",
+            )
+        with held(flow_run.id, settings):
+            name = run_id
+            begun = resume or flow_run.run_count > 1
+            if not name:
+                name, begun = folder_name(pipeline, flow_run, settings)
+            when = flow_run.expected_start_time
+            run = make_plan(pipeline, changes or {}, name, resume=begun, period=period, when=when)
+            plan = _begun(run, settings, is_on_pool=flow_run.work_pool_name is not None)
+            hours = plan.pipeline.schedule.timeout_hours if plan.pipeline.schedule else None
+            # Opening an account waits for whoever writes to the ledger: it may take as long as the
+            # work, and no longer.
+            with killed_after(hours), open_ledger(settings) as ledger:
+                limits = [
+                    ACCOUNT_LIMIT + account.name
+                    for account, _ in charges(ledger, plan, settings)
+                    if not account.benchmark
+                ]
+            others_finished = (
+                concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()
+            )
+            with others_finished, killed_after(hours):  # a wait for others is no work
+                _do(run, settings)
+        return run.name
 
 
 def _begun(run: Path, settings: Settings, *, is_on_pool: bool) -> Plan:
     """Name the flow run by its plan. Where other hosts may work on the same rows, one ledger is
     needed for all of them.
     """
-    plan, host = read_plan(run), urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
+    plan = read_plan(run)
+    host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
     name_flow_run(plan)
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
         check_shared((settings.declared(name) for name in plan.pipeline.datasets), settings)

@@ -48,7 +48,8 @@ _PAGE = 200
 """Artifacts that the server gives at once."""
 READ_IN_ORDER = ("reports", "checks", "released", "results", "figures", "budget", "report")
 """What the keys of artifacts begin with, as the overview lists them."""
-VALIDATION_FAILED, BUDGET_LOW = "dpicl.validation.failed", "dpicl.budget.low"
+VALIDATION_FAILED = "dpicl.validation.failed"
+BUDGET_LOW = "dpicl.budget.low"
 """Events: of a data set whose checks stop a run, of an account with costs."""
 log = logging.getLogger("dpicl.tasks")
 
@@ -88,7 +89,8 @@ def show_overview(run: str) -> str:
             ),
             (),
         )
-    key, made = artifact_key("overview", plan.pipeline_name), _artifacts_of_this_flow_run()
+    key = artifact_key("overview", plan.pipeline_name)
+    made = _artifacts_of_this_flow_run()
     ranks = {
         key: READ_IN_ORDER.index(begin)
         for key in made
@@ -136,7 +138,8 @@ def show_checks(run: str, dataset: str) -> str:
     settings = Settings.current()
     verdicts = Verdicts.of(Path(run), settings.declared(dataset), settings)
     rows = verdicts.rules(dataset) or []
-    shown, described = rows, f"Checks of {dataset}: which rules of its contract hold, never values"
+    shown = rows
+    described = f"Checks of {dataset}: which rules of its contract hold, never values"
     if not verdicts.is_public:
         shown = [{"rules": len(rows), "verdicts": f"{verdicts.place}/{validation_file(dataset)}"}]
         described = f"Checks of {dataset}: made, and where the holder of the rows finds what holds"
@@ -246,7 +249,8 @@ def show_budget(run: str) -> str:
     """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the
     schedule.
     """
-    folder, settings = Path(run), Settings.current()
+    folder = Path(run)
+    settings = Settings.current()
     plan = read_plan(folder)
     if plan.pipeline.reports is not None:
         key = artifact_key("budget", plan.pipeline_name)
@@ -254,7 +258,8 @@ def show_budget(run: str) -> str:
             key=key, markdown=CLIENTS_PAY, description="Budget: nothing is charged"
         )
         return "no account"
-    rows, forecasts = [], dict[str, Forecast]()
+    rows = []
+    forecasts = dict[str, Forecast]()
     try:
         forecasts = {
             line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)
@@ -264,7 +269,8 @@ def show_budget(run: str) -> str:
     with open_ledger(settings) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
         for account, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
-            cap, spent = caps[account], ledger.spent(account).epsilon
+            cap = caps[account]
+            spent = ledger.spent(account).epsilon
             facts = {
                 "account": account,
                 "releases": releases,

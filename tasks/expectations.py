@@ -87,7 +87,8 @@ def suite(contract: Contract | TextContract) -> dict[str, Any]:
 
 
 def _expectation(rule: DataRule, contract: Contract | TextContract) -> tuple[str, dict[str, Any]]:
-    column, at_least = {"column": rule.column}, {"min_value": rule.at_least}
+    column = {"column": rule.column}
+    at_least = {"min_value": rule.at_least}
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "row_count": ("expect_table_row_count_to_be_between", at_least),
         "both_labels": ("expect_column_sum_to_be_between", {"column": RARER_LABEL, **at_least}),
@@ -114,7 +115,7 @@ def _expectation(rule: DataRule, contract: Contract | TextContract) -> tuple[str
     if rule.rule == "unique":
         return "expect_column_values_to_be_unique", column
     kind, values = contract.columns[rule.column].expectation
-    return kind, {**column, **values}
+    return kind, column | values
 
 
 def _file(settings: Settings, name: str) -> Path:
@@ -142,7 +143,8 @@ def checked_suite(contract: Contract | TextContract, settings: Settings) -> tupl
     Raises:
         DeclarationError: the file is of another contract than today's.
     """
-    wanted, file = suite(contract), _file(settings, contract.name)
+    wanted = suite(contract)
+    file = _file(settings, contract.name)
     if file.exists() and _read(file) != json.loads(json.dumps(wanted)):
         expected = "what `python -m tasks.expectations` writes, or no such file"
         raise DeclarationError(
@@ -243,7 +245,8 @@ def _great_expectations() -> Any:
     import great_expectations  # 3.6 s and 250 MB: only where a table is validated
 
     log = logging.getLogger("great_expectations")
-    log.propagate, log.handlers = False, [logging.NullHandler()]
+    log.propagate = False
+    log.handlers = [logging.NullHandler()]
     return great_expectations
 
 
@@ -357,7 +360,8 @@ def check_expectations(run: Path, dataset: str) -> None:
     """
     settings = Settings.current()
     private = rows_of(str(run), dataset)
-    contract, batches = settings.declared(dataset), private.batches
+    contract = settings.declared(dataset)
+    batches = private.batches
     rules, own = _suites(contract, settings, in_batches=batches is not None)
     written = Verdicts.of(run, contract, settings)
     ours = [row["holds"] for row in written.rules(dataset) or ()]
@@ -407,9 +411,11 @@ def _suites(
     contract: Contract | TextContract, settings: Settings, *, in_batches: bool
 ) -> tuple[tuple[Expectation, ...], ...]:
     """The contract's and the user's own, which are checked."""
-    rules, own = checked_suite(contract, settings), own_expectations(contract.name, settings)
+    rules = checked_suite(contract, settings)
+    own = own_expectations(contract.name, settings)
     for number, expectation in enumerate(own):
-        file, key = f"{FOLDER}/{contract.name}.own.json", f"expectations.{number}"
+        file = f"{FOLDER}/{contract.name}.own.json"
+        key = f"expectations.{number}"
         if implementation(expectation) is None:
             raise DeclarationError(
                 file,
@@ -451,10 +457,8 @@ def batch_verdicts(
     """Of one batch and expectations about single rows; evaluated once, and kept among its private
     files.
     """
-    file, wanted = (
-        batches.place / f"expectations-{number:05}.json",
-        [expectation.model_dump(by_alias=True) for expectation in expectations],
-    )
+    file = batches.place / f"expectations-{number:05}.json"
+    wanted = [expectation.model_dump(by_alias=True) for expectation in expectations]
     stored = read_json(file) if file.exists() else {}
     if stored.get("expectations") != wanted:
         tables = [

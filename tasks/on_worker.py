@@ -44,7 +44,8 @@ def do_step(name: str, references: Sequence[Any], task_run_id: UUID, flow: FlowC
     """Do a step as a task run of the flow run that `flow_context` is of; gives its last `State`, as
     Prefect's own runner does.
     """
-    here, task = _entered(flow), task_of(stage_named(name))
+    here = _entered(flow)
+    task = task_of(stage_named(name))
     parameters = get_call_parameters(task.fn, tuple(references), {})
     run = partial(
         run_task_sync,
@@ -80,7 +81,9 @@ def _entered(flow: FlowContext) -> _Entered:
     if before is not None:
         del _here.entered
         before.context.run(before.stack.close)
-    sent, context, stack = loads(flow.packed), copy_context(), ExitStack()
+    sent = loads(flow.packed)
+    context = copy_context()
+    stack = ExitStack()
     context.run(_enter, stack, sent.pop("settings_context"))
     _here.entered = _Entered(flow, context, stack, sent)
     return _here.entered

@@ -13,7 +13,8 @@ from dpicl.ground.printable import filter_streams
 from dpicl.models.opening import import_backend
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
-_BYTES, _MOST_BYTES_OF_OLD = 1 << 30, 1 << 25
+_BYTES = 1 << 30
+_MOST_BYTES_OF_OLD = 1 << 25
 
 
 def _keep_freed_memory() -> None:

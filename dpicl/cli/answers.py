@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from rich.table import Table
 
-from dpicl.cli.terminal import new_table, number, table_of
+from dpicl.cli.terminal import PrintedRow, new_table, number, table_of
 
 Kind = TypeVar("Kind")
 _LONGEST = 12
@@ -24,18 +24,10 @@ def answer_of(kind: Callable[..., Kind], source: object, **more: object) -> Kind
 
 
 @dataclass(frozen=True)
-class SpentAccount:
+class SpentAccount(PrintedRow):
     """One account, after the ledger's chain was verified."""
 
-    heads: ClassVar[tuple[str, ...]] = (
-        "account",
-        "protects",
-        "spent",
-        "delta",
-        "cap",
-        "left",
-        "entries",
-    )
+    heads = ("account", "protects", "spent", "delta", "cap", "left", "entries")
 
     account: str
     """Name of the account."""
@@ -70,17 +62,10 @@ class SpentAccount:
 
 
 @dataclass(frozen=True)
-class ChargedRelease:
+class ChargedRelease(PrintedRow):
     """One release of the account, in the order in which they were charged."""
 
-    heads: ClassVar[tuple[str, ...]] = (
-        "charged",
-        "mechanism",
-        "parameters",
-        "epsilon",
-        "total",
-        "state",
-    )
+    heads = ("charged", "mechanism", "parameters", "epsilon", "total", "state")
 
     release: str
     """Name of the release."""
@@ -111,20 +96,12 @@ class ChargedRelease:
 
 
 @dataclass(frozen=True)
-class PlannedCharge:
+class PlannedCharge(PrintedRow):
     """One account that would be charged. Of texts whose release a run has paid for, the list is
     empty.
     """
 
-    heads: ClassVar[tuple[str, ...]] = (
-        "account",
-        "releases",
-        "charged before",
-        "would cost",
-        "spent",
-        "cap",
-        "left after",
-    )
+    heads = ("account", "releases", "charged before", "would cost", "spent", "cap", "left after")
 
     account: str
     """Name of the account."""
@@ -157,10 +134,10 @@ class PlannedCharge:
 
 
 @dataclass(frozen=True)
-class ForecastAccount:
+class ForecastAccount(PrintedRow):
     """One account of a scheduled pipeline that has a cap."""
 
-    heads: ClassVar[tuple[str, ...]] = (
+    heads = (
         "pipeline",
         "account",
         "left",
@@ -310,15 +287,10 @@ class CheckedContract:
 
 
 @dataclass(frozen=True)
-class StateFinding:
+class StateFinding(PrintedRow):
     """One finding, faults first. The exit code is 1 if there is a fault."""
 
-    heads: ClassVar[tuple[str, ...]] = (
-        "",
-        "path",
-        "rule",
-        "what to do",
-    )
+    heads = ("", "path", "rule", "what to do")
 
     fault: bool
     """False for a note, such as versions or who works now."""
@@ -399,13 +371,10 @@ class WrittenBackup:
 
 
 @dataclass(frozen=True)
-class RestoredAccount:
+class RestoredAccount(PrintedRow):
     """One account. Every cap is 0."""
 
-    heads: ClassVar[tuple[str, ...]] = (
-        "account",
-        "spent by then",
-    )
+    heads = ("account", "spent by then")
 
     account: str
     """Name of the account."""
@@ -452,13 +421,10 @@ class RestoredState:
 
 
 @dataclass(frozen=True)
-class ModelCheck:
+class ModelCheck(PrintedRow):
     """One check that holds."""
 
-    heads: ClassVar[tuple[str, ...]] = (
-        "check",
-        "what was found",
-    )
+    heads = ("check", "what was found")
 
     check: str
     """What was checked."""

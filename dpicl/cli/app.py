@@ -291,11 +291,8 @@ def _as_typed(text: str) -> str:
     for name in (
         word.removeprefix("--").partition("=")[0] for word in sys.argv if word.startswith("--")
     ):
-        text = (
-            re.sub(rf"(No such option: )--{SAME.get(name, name)}\b", rf"\g<1>--{name}", text)
-            if name in SAME
-            else text
-        )
+        if name in SAME:
+            text = re.sub(rf"(No such option: )--{SAME[name]}\b", rf"\g<1>--{name}", text)
     return text
 
 

@@ -43,17 +43,15 @@ from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.tabular_answers import constant, constant_sentence, masses
 from dpicl.models.asking import AskedBy
-from dpicl.models.opening import open_scorer
 from dpicl.models.requests import Tallying, prompt
 from dpicl.models.spec import ModelSpec, prompts_of, score_prompts
 from dpicl.release.certificate_files import certificate_of
-from dpicl.release.demonstrations import FORMS
 from dpicl.release.door import quote_of, release_of
 from dpicl.release.names import accounts_of
 from dpicl.release.pipelines import model_named
 from dpicl.release.query_session import EnsembleRequest, QuerySession
-from dpicl.release.readers import public_corpus, settled_model
-from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
+from dpicl.release.readers import reader_of, settled_model
+from dpicl.release.release import FORMS, TABLE_FORMS, check_has_quality, check_has_rows
 from dpicl.release.releases import check_quotes
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.texts import TEXTUAL
@@ -214,7 +212,9 @@ def answer_queries(
     for answered in QuerySession(request, settings, again=again).answer(queries):
         say(answered.answer)
         given[answered.answer] += 1
-        alone, whole, count = answered.per_query, answered.whole, answered.queries
+        alone = answered.per_query
+        whole = answered.whole
+        count = answered.queries
         cost = "answered before, nothing charged"
         if not answered.repeated:
             cost = (
@@ -364,10 +364,12 @@ def answer_rows(
             f"the queried rows are sent to {spec.name} as they are: queries are not protected",
             to=errors,
         )
-    scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
+    scorer = reader_of(spec, settings)
     note_asked(spec, asked)
     choices = tabular_answers.continuations_of(contract)
-    given, outcomes, mass = Counter[str](), Counter[str](), 0.0
+    given = Counter[str]()
+    outcomes = Counter[str]()
+    mass = 0.0
     for start in range(0, len(texts), ROWS_AT_ONCE):
         batches = [
             [prompt(some, text) for text in texts[start : start + ROWS_AT_ONCE]] for some in chosen

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from dpicl.cli.answers import ChargedRelease, PlannedCharge, SpentAccount
+from dpicl.cli.answers import ChargedRelease, PlannedCharge, SpentAccount, answer_of
 from dpicl.cli.terminal import console, errors, note, number, say, show, table_of
 from dpicl.ground.errors import ParameterError
 from dpicl.home.accounts import (
@@ -44,19 +44,19 @@ def print_accounts(*, as_json: bool) -> None:
     accounts: list[SpentAccount] = []
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
-        records, place = ledger.verify(), ledger.place
+        records = ledger.verify()
+        place = ledger.place
         for account in ledger.accounts():
-            spent, cap = ledger.spent(account.name).epsilon, account.epsilon_cap
+            spent = ledger.spent(account.name).epsilon
+            cap = account.epsilon_cap
             accounts.append(
-                SpentAccount(
+                answer_of(
+                    SpentAccount,
+                    account,
                     account=account.name,
-                    unit=account.unit,
                     neighbours=account.neighbours.value,
-                    benchmark=account.benchmark,
                     epsilon_spent=spent,
-                    epsilon_cap=cap,
                     epsilon_left=None if cap is None else cap - spent,
-                    delta_cap=account.delta_cap,
                     releases=len(ledger.entries(account.name)),
                 )
             )
@@ -75,16 +75,17 @@ def print_account(name: str, *, as_json: bool) -> None:
     with open_ledger(settings) as ledger:
         releases = [
             ChargedRelease(
-                release=reading.entry.release.release_id,
-                mechanism=reading.entry.release.mechanism,
-                parameters=dict(reading.entry.release.parameters),
+                release=charge.release_id,
+                mechanism=charge.mechanism,
+                parameters=dict(charge.parameters),
                 charged_utc=reading.entry.reserved_utc,
                 state=reading.entry.state,
-                epsilon=reading.entry.release.guarantee.epsilon,
-                delta=reading.entry.release.guarantee.delta,
+                epsilon=charge.guarantee.epsilon,
+                delta=charge.guarantee.delta,
                 epsilon_total=reading.total.epsilon,
             )
             for reading in ledger.odometer(name)
+            for charge in [reading.entry.release]
         ]
     to = show(releases, [table_of(ChargedRelease, releases)], as_json=as_json)
     _warn_of_declared(settings, to, name)
@@ -93,10 +94,9 @@ def print_account(name: str, *, as_json: bool) -> None:
 def print_quotes(quotes: Iterable[AccountQuote], *, as_json: bool) -> None:
     """What accounts would be charged, also where a cap refuses it."""
     charges = [
-        PlannedCharge(
-            account=line.account,
-            releases=line.releases,
-            charged_before=line.charged_before,
+        answer_of(
+            PlannedCharge,
+            line,
             epsilon=line.quote.cost.epsilon,
             delta=line.quote.cost.delta,
             epsilon_spent=line.quote.before.epsilon,
@@ -125,7 +125,8 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
             name, epsilon, before.delta_cap if delta is None and before else delta or 0.0
         )
         write_cap(ledger, name, settings)
-        spent, elsewhere = ledger.spent(name).epsilon, ledger.spent_elsewhere(name)
+        spent = ledger.spent(name).epsilon
+        elsewhere = ledger.spent_elsewhere(name)
     left = "nothing left to spend" if spent >= epsilon else f"left {number(epsilon - spent)}"
     was = (
         ""

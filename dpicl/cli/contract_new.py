@@ -77,9 +77,9 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     contract = draft.contract()
     out = settings.contracts / f"{name}.yaml"
     # a draft from the rows discloses some of them
-    mode = PRIVATE_MODE if draft.looked else PUBLIC_MODE
-    write_text(out, draft.text, mode=mode)
-    kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
+    write_text(out, draft.text, mode=PRIVATE_MODE if draft.looked else PUBLIC_MODE)
+    kind = "draft" if draft.looked or draft.open_count else "contract"
+    count = len(draft.ignored)
     ignored = (
         f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`"
         if count
@@ -105,8 +105,7 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
         advice = f"No row of {wanted.file.name} was looked at. Bounds "
         advice += (
             f"or categories of {columns} are not known yet: write what is publicly known in every "
-            f"line marked FILL IN; until then the "
-            "contract is refused."
+            "line marked FILL IN; until then the contract is refused."
             if draft.open_count
             else f"and categories are those of {draft.origin}: replace any that were read off rows "
             f"by what is publicly known."
@@ -176,7 +175,7 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         stated = replace(
             stated,
             columns=tuple(columns),
-            ignored={**unread, **ignored},
+            ignored=unread | ignored,
             missing=marker,
             person=person,
         )
@@ -199,7 +198,8 @@ def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
         return table, {}
     table = read_parquet(read_bytes(place), lambda names: names, place.name)
     check_distinct(table.column_names, place.name)
-    texts, unread = {}, {}
+    texts = {}
+    unread = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         floating = pa.types.is_floating(column.type)
         try:

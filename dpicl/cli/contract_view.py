@@ -36,7 +36,8 @@ _REFUSED = ("–", "–", "its contract is refused; `dpicl contract check` says 
 
 def print_contract(contract: Contract | TextContract, *, replaces_shipped: bool = False) -> None:
     """Origin, privacy, and the parts of the contract's kind."""
-    privacy, person = contract.privacy, contract.privacy.person
+    privacy = contract.privacy
+    person = contract.privacy.person
     console.print(f"{contract.name}: {contract.description}", style="bold", soft_wrap=True)
     most = (
         f" (column {person.id_column}, rows of each: at most {most_rows(contract)})"
@@ -124,7 +125,8 @@ def _unreplaced(content: bytes) -> list[str]:
 
 def _print_derived(contract: Contract) -> None:
     """Bins, answers, attributes, groups and prompts, and whether they are stated."""
-    table, target = new_table("", "", "from the columns, or stated"), contract.target
+    table = new_table("", "", "from the columns, or stated")
+    target = contract.target
     cut = {attribute.column for attribute in contract.local}
     stated = sum(
         name in contract.features and (column.bins is not None or name in cut)
@@ -173,11 +175,9 @@ def _origin(stated: int, total: int) -> str:
 
 
 def _print_texts(contract: TextContract) -> None:
-    asking, words, sizes = (
-        contract.prompts.answering,
-        contract.prompts.generation,
-        contract.generation,
-    )
+    asking = contract.prompts.answering
+    words = contract.prompts.generation
+    sizes = contract.generation
     if contract.edition_of is not None:
         say(
             f"edition    {contract.edition_of.name}; accepted: "
@@ -244,9 +244,7 @@ def print_data_sets(settings: Settings) -> None:
             is_here = bool(source.bundled) or bool(
                 settings.data and local and (settings.data / local).exists()
             )
-            found = is_here or locate(
-                settings.contract(name), data_folder=settings.data, cache_folder=settings.cache
-            )
+            found = is_here or locate(settings.contract(name), **settings.folders)
             available = "yes" if found else "no"
         table.add_row(name, rows_from, available, source.licence)
     for name in settings.text_names():
@@ -256,7 +254,7 @@ def print_data_sets(settings: Settings) -> None:
             table.add_row(name, *_REFUSED)
             continue
         try:
-            find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+            find_texts(contract, **settings.folders)
             available = "yes"
         except DpiclError:
             available = "no"

@@ -284,8 +284,7 @@ def verify(
         say(f"dpicl: {error.details()}", to=errors)
         raise typer.Exit(1) from None
     if page is not None:
-        content = statement.to_page().encode()
-        publish(page, lambda target: target.write(content))
+        publish(page, statement.to_page().encode())
     signer = f"the key {trusted}" if key is not None else f"this installation, key {trusted}"
     named = statement.product.file
     compared = named is not None and not (

@@ -106,17 +106,16 @@ def contribute(app: typer.Typer) -> None:
     for name in (*SHIPPED, *sorted(contributed(GROUP).names.union(LAB) - {"run", *SHIPPED})):
         try:
             if name in SHIPPED and not FLOWS.exists():
-                expected = "a clone and `make setup`"
                 raise DpiclError(
                     f"{name}: is run from the repository or the image, and is not among what pip "
-                    f"installs; expected {expected}"
+                    "installs; expected a clone and `make setup`"
                 )
             point = next(iter(contributed(GROUP).select(name=name)), None)
             if point is None:
                 package = "dpicl-lab" if name in LAB else "dpicl[pipeline,local]"
-                expected = f'`pip install "{package}"`, in a clone `make setup`'
                 raise DpiclError(
-                    f"{name}: no installed package has this command; expected {expected}"
+                    f"{name}: no installed package has this command; expected `pip install "
+                    f'"{package}"`, in a clone `make setup`'
                 )
             command = point.load()
         except (ModuleNotFoundError, DpiclError) as error:

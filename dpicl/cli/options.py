@@ -81,8 +81,10 @@ def _contracts() -> list[str]:
 
 
 accounts = _completing(_accounts)
-contracts, many_contracts = _completing(_contracts), _completing(_contracts, many=True)
-methods, many_methods = _completing(_methods), _completing(_methods, many=True)
+contracts = _completing(_contracts)
+many_contracts = _completing(_contracts, many=True)
+methods = _completing(_methods)
+many_methods = _completing(_methods, many=True)
 models = _completing(_models)
 pipelines = _completing(lambda: _declared("pipelines"))
 runs = _completing(

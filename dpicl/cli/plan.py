@@ -12,16 +12,7 @@ from collections.abc import Iterator, Mapping
 from rich.table import Table
 
 from dpicl.cli.answers import ForecastAccount, PlanWay, SimulatedPlan, answer_of
-from dpicl.cli.terminal import (
-    counted,
-    errors,
-    new_table,
-    note,
-    say,
-    show,
-    split_values,
-    table_of,
-)
+from dpicl.cli.terminal import counted, errors, new_table, note, say, show, split_values, table_of
 from dpicl.contract import Contract
 from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.pipeline import read_epsilon
@@ -87,7 +78,8 @@ def plan_lines(plan: TablePlan) -> Iterator[str | Table]:
     by_way: dict[tuple[str, str], dict[float, Quality]] = {}
     for outlook in plan.outlooks:
         if outlook.quality.signal == plan.middle:
-            way, whole = outlook.way, outlook.quality.point.method.derive_stage
+            way = outlook.way
+            whole = outlook.quality.point.method.derive_stage
             options = [*way.options.values(), *([] if whole else [f"{way.shots} shots"])]
             row = by_way.setdefault((way.method, ", ".join(options)), {})
             row[outlook.epsilon] = outlook.quality

@@ -50,7 +50,8 @@ def do_run(
     folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
     when_stopped(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it")
     note(f"run {folder.name}")
-    plan, settings = read_plan(folder), Settings.current()
+    plan = read_plan(folder)
+    settings = Settings.current()
     units = plan.units
     for spec in (plan.model, plan.writing_model, *plan.beside):
         spec.of_kind.make_ready(spec)
@@ -152,7 +153,8 @@ def print_dry_run(
     """
     settings = Settings.current()
     plan = plan_for(pipeline, changes, settings, run_id, resume=resume, period=period)
-    units, asked = plan.units, dict[str, AskedBy]()
+    units = plan.units
+    asked = dict[str, AskedBy]()
     if resume:
         units = {
             key: unit

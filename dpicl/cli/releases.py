@@ -283,7 +283,8 @@ def ask(
     from dpicl.ground.errors import StageFailed, clean_errors
     from dpicl.release.query_session import request_of
 
-    settings, model = Settings.from_environment(), named_model(model, dtype, api)
+    settings = Settings.from_environment()
+    model = named_model(model, dtype, api)
     if demos is not None:
         if query is not None or queries is None or model is None:
             raise DpiclError(

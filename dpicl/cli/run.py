@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -145,32 +145,26 @@ def run(
     from dpicl.cli.executors import executor_named
     from dpicl.runs.run_folder import read_plan, run_folder
 
-    many = {
+    lists = {
         "datasets": datasets,
         "methods": methods,
         "epsilons": epsilons,
         "shots": shots,
         "seeds": seeds,
+        "sampling_rates": sampling_rates,
     }
-    lists = {**many, "sampling_rates": sampling_rates}
-    single = {
+    stated = {name: text and typed_values(text) for name, text in lists.items()} | {
         "queries": queries,
         "draws": draws,
         "within_hours": within_hours,
         "window": window,
         "generator": generator,
-    }
-    others = {
         "model": named_model(model, dtype, api),
         "embedder": embedder,
         "anyway": anyway or None,
         "reports": typed_place(reports),
     }
-    changes = _given(
-        {name: text if text is None else typed_values(text) for name, text in lists.items()}
-        | single
-        | others
-    )
+    changes = {name: value for name, value in stated.items() if value is not None}
     if as_json and not dry_run:
         raise DpiclError(
             "--json needs --dry-run: what a run came to stands in its folder, in manifest.json "
@@ -181,10 +175,8 @@ def run(
             raise DpiclError(
                 "--resume uses the run's own plan; expected no pipeline and no other option"
             )
-        pipeline, run_id = (
-            read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name,
-            resume,
-        )
+        pipeline = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name
+        run_id = resume
     if pipeline is None:
         raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
     execute = executor_named(executor)
@@ -209,10 +201,6 @@ def run(
         )
     note(*story_of(folder))
     say(f"report: {folder / 'report.html'}")
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def list_pipelines(as_json: AsJson = False) -> None:

@@ -70,7 +70,8 @@ def clean(
     from dpicl.cli.answers import CleanedState, RemovedPath, counted_noun
     from dpicl.installation.clean import clean as clean_home
 
-    settings, runs = Settings.from_environment(), 0
+    settings = Settings.from_environment()
+    runs = 0
     days = settings.keep_days if keep is None else read_days("keep", keep)
     done = "would remove" if dry_run else "removed"
     removed: list[RemovedPath] = []

@@ -63,10 +63,10 @@ console = _Terminal(markup=False, emoji=False, highlight=False, width=WIDTH)
 errors = _Terminal(markup=False, emoji=False, highlight=False, stderr=True)
 QUIET = threading.Event()
 """Set by --quiet: notes and progress are left out."""
-HEARTBEAT, LOOK = 30.0, 0.5
-"""Seconds between two lines of progress where there is no terminal, and between two looks at how
-far it is.
-"""
+HEARTBEAT = 30.0
+"""Seconds between two lines of progress where there is no terminal."""
+LOOK = 0.5
+"""Seconds between two looks at how far it is."""
 
 
 def say(*sentences: str, to: Console = console) -> None:
@@ -159,7 +159,8 @@ class Count:
 
     def update(self, done: int, total: int) -> None:
         """So many are done, of so many."""
-        self.done, self.total = done, total
+        self.done = done
+        self.total = total
 
     def line(self, seconds: float) -> str:
         """All of it in words, with the time that it has taken."""
@@ -183,7 +184,8 @@ def counted(
         look: brings the count up to date; called before it is shown.
         every: seconds between two lines.
     """
-    count, stop = Count(doing, of), threading.Event()
+    count = Count(doing, of)
+    stop = threading.Event()
     with _shown(count, look, every) as show:
 
         def watch() -> None:
@@ -232,7 +234,8 @@ def _shown(
         TimeElapsedColumn,
     )
 
-    text, of = TextColumn("{task.description}"), TextColumn(count.of)
+    text = TextColumn("{task.description}")
+    of = TextColumn(count.of)
     columns = SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), of, TimeElapsedColumn()
     # What libraries write meanwhile passes the filter, not the bar's own reading of escapes.
     with Progress(
@@ -270,7 +273,8 @@ def number(value: float | None, none: str = "none") -> str:
     return none if value is None else f"{value:.4g}"
 
 
-_TELL_SECONDS, _LISTEN_SECONDS = 2.0, 0.02
+_TELL_SECONDS = 2.0
+_LISTEN_SECONDS = 0.02
 INTERRUPTION = "dpicl: interrupted; repeating the command is not charged again"
 _sentence = INTERRUPTION
 _tellers: list[Callable[[], object]] = [lambda: sys.stdout.flush()]

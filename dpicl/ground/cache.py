@@ -26,7 +26,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dpicl.ground.errors import RunError, SourceError
-from dpicl.ground.files import write_whole
+from dpicl.ground.files import make_private_folder, read_json, sha256_of, write_whole
 
 DIGESTS = Path(__file__).with_name("shipped.json")
 PUBLISHED_ROWS = Path(__file__).parent.parent / "methods" / "published" / "digests.json"
@@ -37,7 +37,7 @@ def checked(name: str, path: Path) -> Path:
     """This file or folder, whose files are those that come with the program under a name; looked at
     once in a process. Raises SourceError: a file has other bytes, is missing, or is one too many.
     """
-    stated: dict[str, str] = json.loads(DIGESTS.read_text("utf-8"))
+    stated: dict[str, str] = read_json(DIGESTS)
     expected = {
         file: digest
         for file, digest in stated.items()
@@ -81,9 +81,7 @@ def digests(name: str, path: Path) -> dict[str, str]:
         )
     )
     return {
-        "/".join((name, *file.relative_to(path).parts)): hashlib.sha256(
-            file.read_bytes()
-        ).hexdigest()
+        "/".join((name, *file.relative_to(path).parts)): sha256_of(file.read_bytes())
         for file in files
     }
 
@@ -112,7 +110,7 @@ def cache_folder(*parts: str) -> Path:
             # the standard: a relative one is not heeded
             top = (named if named.is_absolute() else Path.home() / ".cache") / "dpicl"
         folder = top.joinpath(*parts)
-        top.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(top)
         about = top.stat()
         if sys.platform != "win32" and (
             about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o022
@@ -135,13 +133,11 @@ def kept_sha256(path: Path) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    state, place = _state(path), None
+    state = _state(path)
+    place = None
     with suppress(RunError, OSError, ValueError, KeyError, TypeError):  # it is read then
-        place = (
-            cache_folder("digests")
-            / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()}.json"
-        )
-        kept = json.loads(place.read_text("utf-8"))
+        place = cache_folder("digests") / f"{sha256_of(os.fsencode(path.resolve()))}.json"
+        kept = read_json(place)
         if kept["state"] == state:
             return str(kept["sha256"])
     began = time.time_ns()
@@ -150,7 +146,7 @@ def kept_sha256(path: Path) -> str:
     if place is not None and _state(path) == state and max(state[-2:]) < began - _SETTLED_NS:
         content = json.dumps({"state": state, "sha256": digest}).encode()
         with suppress(OSError):
-            write_whole(place, lambda file: file.write(content), replace=True, named_later=True)
+            write_whole(place, content, replace=True, named_later=True)
     return digest
 
 

@@ -128,12 +128,15 @@ def _attempt(
     """Follow redirects to a file and save it, after what is there of it if `goes_on`; returns the
     sha256 that a hop states. Every hop is connected to, and checked, anew.
     """
-    url, limits, base = first_url, visit.limits, httpx.URL(visit.base)
+    url = first_url
+    limits = visit.limits
+    base = httpx.URL(visit.base)
     own = (
         (base.host, base.port or 80) if base.scheme == "http" and _is_loopback(base.host) else None
     )
     timeout = httpx.Timeout(limits.read_seconds, connect=limits.connect_seconds)
-    start, stated = target.stat().st_size if goes_on and target.exists() else 0, None
+    start = target.stat().st_size if goes_on and target.exists() else 0
+    stated = None
     headers = {
         "User-Agent": f"dpicl/{__version__}",
         "Accept-Encoding": "identity",
@@ -171,7 +174,8 @@ def _attempt(
 
 def _refuse_address(url: str, origin: str) -> None:
     try:
-        target, trusted = httpx.URL(url), httpx.URL(origin)
+        target = httpx.URL(url)
+        trusted = httpx.URL(origin)
     except httpx.InvalidURL:
         raise SourceError(f"{host_of(origin)}: leads to an invalid address") from None
     if target.scheme == "https" and target.host:
@@ -209,7 +213,8 @@ def _linked_sha256(response: httpx.Response) -> str | None:
 
 def _save(response: httpx.Response, target: Path, visit: Visit, start: int) -> None:
     """Write a final answer, if it is the file as it is, or the rest of it from byte `start` on."""
-    host, begins = response.url.host, _begins_at(response, target, start)
+    host = response.url.host
+    begins = _begins_at(response, target, start)
     if begins is None:
         return
     if response.headers.get("Content-Encoding", "identity") != "identity":
@@ -235,13 +240,12 @@ def _begins_at(response: httpx.Response, target: Path, start: int) -> int | None
     """Which byte of the file an answer begins with; None where all of it is there. Raises
     SourceError: it is no file.
     """
-    code, span = response.status_code, response.headers.get("Content-Range", "")
+    code = response.status_code
+    span = response.headers.get("Content-Range", "")
     if code == 429 or code >= 500:
         # a number of seconds, or a date
-        header, seconds = (
-            response.headers.get("Retry-After", ""),
-            None,
-        )
+        header = response.headers.get("Retry-After", "")
+        seconds = None
         with suppress(ValueError, TypeError):
             is_number = header.isascii() and header.isdigit()
             seconds = (
@@ -307,7 +311,9 @@ class _Guard(httpcore.NetworkBackend):
     """Opens connections; `trusted` is the one host and port whose address is not checked."""
 
     def __init__(self, trusted: tuple[str, int] | None, deadline: float) -> None:
-        self.trusted, self.deadline, self.plain = trusted, deadline, httpcore.SyncBackend()
+        self.trusted = trusted
+        self.deadline = deadline
+        self.plain = httpcore.SyncBackend()
 
     def connect_tcp(
         self,
@@ -348,7 +354,8 @@ class _Bounded(httpcore.NetworkStream):
     """
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: float) -> None:
-        self.stream, self.deadline = stream, deadline
+        self.stream = stream
+        self.deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self.stream.read(max_bytes, _left(self.deadline, timeout))

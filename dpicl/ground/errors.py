@@ -71,7 +71,10 @@ class DeclarationError(DpiclError):
 
     def __init__(self, file: str, key: str, rule: str, expected: str = "") -> None:
         file, key, rule, expected = map(_short, (file, key, rule, expected))
-        self.file, self.key, self.rule, self.expected = file, key, rule, expected
+        self.file = file
+        self.key = key
+        self.rule = rule
+        self.expected = expected
         where = f"{file}: {key}: " if key else f"{file}: "
         super().__init__(where + rule + (f"; expected {expected}" if expected else ""))
 
@@ -91,7 +94,9 @@ class DataError(DpiclError):
     def __init__(
         self, where: str, rule: str, *, column: str = "", count: int | None = None, detail: str = ""
     ) -> None:
-        self.where, self.rule, self.column = where, rule, column
+        self.where = where
+        self.rule = rule
+        self.column = column
         sentence = f"{where}: {f'column {column!r}: ' if column else ''}{rule}"
         super().__init__(sentence)
         counted = "" if count is None else f"{count} {'value' if count == 1 else 'values'}"
@@ -103,7 +108,9 @@ class ParameterError(DpiclError):
     """A public parameter is outside its range; the message says `name=value` and the range."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:
-        self.name, self.value, self.expected = name, value, expected
+        self.name = name
+        self.value = value
+        self.expected = expected
         super().__init__(f"{name}={_short(str(value))}: expected {_short(expected)}")
 
 

@@ -49,18 +49,28 @@ def _named(temporary: Path, path: Path) -> Iterator[None]:
     except OSError as error:
         # a full disk names none
         if error.filename is None or str(error.filename) == str(temporary):
-            error.filename, error.filename2 = str(path), None
+            error.filename = str(path)
+            error.filename2 = None
         raise
 
 
-def write_new(path: Path, content: bytes) -> bool:
-    """As `write_whole`, for its owner only."""
-    return write_whole(path, lambda file: file.write(content))
+def sha256_of(content: str | bytes) -> str:
+    """The SHA-256 of bytes, or of a text in UTF-8, in hexadecimal digits."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder for its owner alone, where it is not there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+Content = bytes | Callable[[BinaryIO], object]
+"""Of a file: its bytes, or what writes them."""
 
 
 def write_whole(
     path: Path,
-    write: Callable[[BinaryIO], object],
+    content: Content,
     *,
     mode: int = 0o600,
     replace: bool = False,
@@ -82,7 +92,7 @@ def write_whole(
             with os.fdopen(
                 os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb"
             ) as file:
-                write(file)
+                file.write(content) if isinstance(content, bytes) else content(file)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.chmod(mode)
@@ -99,16 +109,13 @@ def write_whole(
     return True
 
 
-PUBLIC_MODE, PRIVATE_MODE = 0o644, 0o600
+PUBLIC_MODE = 0o644
+PRIVATE_MODE = 0o600
 _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
 def publish(
-    path: Path,
-    write: Callable[[BinaryIO], object],
-    *,
-    mode: int = PUBLIC_MODE,
-    replace: bool = False,
+    path: Path, content: Content, *, mode: int = PUBLIC_MODE, replace: bool = False
 ) -> Path:
     """Write `path` through a temporary file in its folder, which is made for the owner alone if the
     file is, and so are those above; an existing file stays unless `replace`. An OSError leaves
@@ -118,13 +125,13 @@ def publish(
         # `parents=True` makes these for everybody
         for folder in reversed((path.parent, *path.parent.parents)):
             folder.mkdir(mode=0o700 if mode == PRIVATE_MODE else 0o777, exist_ok=True)
-    write_whole(path, write, mode=mode, replace=replace)
+    write_whole(path, content, mode=mode, replace=replace)
     return path
 
 
 def write_text(path: Path, text: str, *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
     """The same of text, in UTF-8."""
-    return publish(path, lambda file: file.write(text.encode()), mode=mode, replace=replace)
+    return publish(path, text.encode(), mode=mode, replace=replace)
 
 
 def write_json(path: Path, content: Any, *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
@@ -272,7 +279,7 @@ def host() -> str:
         name = Path("/etc/machine-id").read_text("ascii").strip()
     except (OSError, UnicodeError):
         name = ""
-    return hashlib.sha256(f"dpicl host {name or platform.node()}".encode()).hexdigest()[:16]
+    return sha256_of(f"dpicl host {name or platform.node()}")[:16]
 
 
 def inode_address(path: str) -> str | None:
@@ -302,7 +309,8 @@ class LivingPaths:
         """Whether both live, and are one thing, or one lies in the other, or they share a file that
         has several names.
         """
-        mine, theirs = self._nodes_above(path), self._nodes_above(other)
+        mine = self._nodes_above(path)
+        theirs = self._nodes_above(other)
         if not mine or not theirs:
             return False
         return (

@@ -46,7 +46,8 @@ _BUCKETLESS = {
 spelling of that bucket's objects.
 """
 _CODE = re.compile(r"AWS Error ([A-Z_0-9]{1,60})")
-_CONNECT_SECONDS, _ANSWER_SECONDS = 10, 60
+_CONNECT_SECONDS = 10
+_ANSWER_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,8 @@ def store_settings() -> dict[str, Any]:
     wrong = SourceError(f"{name}: expected https://HOST[:PORT], or http:// on this machine only")
     try:
         parts = urlsplit(os.environ[name])
-        host, _ = parts.hostname or "", parts.port
+        host = parts.hostname or ""
+        _ = parts.port
         plain = parts.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback)
     except ValueError:
         raise wrong from None

@@ -31,11 +31,9 @@ def printable(text: str, *, lines: bool = True) -> str:
     """The text, control and direction marks as JSON escapes them; ends of lines and tabs stay where
     there may be `lines`.
     """
-    return (
-        text
-        if text.isprintable()
-        else (_MARKS if lines else _ALL).sub(lambda mark: json.dumps(mark[0])[1:-1], text)
-    )
+    if text.isprintable():
+        return text
+    return (_MARKS if lines else _ALL).sub(lambda mark: json.dumps(mark[0])[1:-1], text)
 
 
 class _Filtered:

@@ -31,14 +31,16 @@ class Stream:
     def __init__(self, key: bytes, *, simulated: bool) -> None:
         self.simulated = simulated
         self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-        self._block, self._position = b"", 0
+        self._block = b""
+        self._position = 0
 
     def bytes(self, count: int) -> bytes:
         """`count` random bytes; small requests are served from one cached block."""
         if count > _BLOCK_BYTES:
             return self._cipher.update(bytes(count))
         if self._position + count > len(self._block):
-            self._block, self._position = self._cipher.update(_ZEROS), 0
+            self._block = self._cipher.update(_ZEROS)
+            self._position = 0
         self._position += count
         return self._block[self._position - count : self._position]
 

@@ -36,8 +36,10 @@ from dpicl.ground.objects import Stored, reason, version_of
 from dpicl.ground.printable import tell_left_out
 
 MAX_BYTES = 2 << 30
-ALWAYS_BYTES, GROWTH = 16 << 20, 100
-_ALWAYS_VALUES, _VALUES_PER_BYTE = 1 << 22, 50
+ALWAYS_BYTES = 16 << 20
+GROWTH = 100
+_ALWAYS_VALUES = 1 << 22
+_VALUES_PER_BYTE = 50
 _BATCH_ROWS = 1 << 16
 
 
@@ -135,10 +137,13 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
     try:
         file = open_parquet(pa.BufferReader(data))
         names = columns(file.schema_arrow.names)
-        values, bytes_, batches = 0, 0, []
+        values = 0
+        bytes_ = 0
+        batches = []
         # what it holds is counted: what a file says of itself may be a lie
         for batch in file.iter_batches(_BATCH_ROWS, columns=names):
-            values, bytes_ = values + batch.num_rows * batch.num_columns, bytes_ + batch.nbytes
+            values += batch.num_rows * batch.num_columns
+            bytes_ += batch.nbytes
             if values > most_values(len(data)) or bytes_ > most_bytes(len(data)):
                 most = f"{most_values(len(data))} values or {most_bytes(len(data))} bytes"
                 raise DataError(
@@ -256,11 +261,13 @@ def _parsed(data: bytes, names: list[str], where: str, *, longest_row: int) -> t
     do not end, or a quote is never closed, or closed by one that begins another row's field, by
     which the rows between would be lost.
     """
-    ragged, has_lines = 0, False
+    ragged = 0
+    has_lines = False
 
     def note(row: pa_csv.InvalidRow) -> str:
         nonlocal ragged, has_lines
-        ragged, has_lines = ragged + 1, has_lines or _LINE_END.search(row.text or "") is not None
+        ragged += 1
+        has_lines = has_lines or _LINE_END.search(row.text or "") is not None
         return "skip"
 
     # A header alone needs its end of line; a blank line is skipped; a row of our own comes last,
@@ -443,10 +450,8 @@ def _rows(
         for number, end in enumerate(ends)
         if end > start and end - footer.groups[number] < stop
     ]
-    tables, at = (
-        [file.schema_arrow.empty_table().select(names)],
-        ends[touched[0]] - footer.groups[touched[0]] if touched else 0,
-    )
+    tables = [file.schema_arrow.empty_table().select(names)]
+    at = ends[touched[0]] - footer.groups[touched[0]] if touched else 0
     allowed = max(ALWAYS_BYTES, GROWTH * footer.size)
     for batch in file.iter_batches(_BATCH_ROWS, row_groups=touched, columns=names):
         inside = batch.slice(

@@ -18,7 +18,8 @@ from pydantic import BaseModel, ValidationError
 from dpicl.ground.errors import DeclarationError
 
 MAX_BYTES = 1 << 18
-MAX_VALUES, MAX_DEPTH = 20_000, 20
+MAX_VALUES = 20_000
+MAX_DEPTH = 20
 _PLAIN = {
     "Value error, ": "",
     "Input should be ": "",
@@ -171,10 +172,8 @@ def parse_yaml(raw: bytes, file: str) -> Any:
     except UnicodeDecodeError:
         raise DeclarationError(file, "", "is not UTF-8", "text in UTF-8") from None
     except yaml.YAMLError as error:
-        mark, problem = (
-            getattr(error, "problem_mark", None),
-            str(getattr(error, "problem", None) or "is not valid YAML"),
-        )
+        mark = getattr(error, "problem_mark", None)
+        problem = str(getattr(error, "problem", None) or "is not valid YAML")
         # libyaml is a line further where a file ends too early
         last = max(1, len(text.splitlines()))
         raise DeclarationError(

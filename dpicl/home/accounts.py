@@ -13,7 +13,6 @@ Caps that contracts state, beside those that the ledger holds.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -37,7 +36,7 @@ from dpicl.ground.errors import (
     PrivacyError,
     SourceError,
 )
-from dpicl.ground.files import PRIVATE_MODE, write_json
+from dpicl.ground.files import PRIVATE_MODE, read_json, write_json
 from dpicl.ground.objects import SCHEME
 from dpicl.home.settings import ANCHOR, KEY, LEDGER, Settings, check_restored
 from dpicl.ledger import Account, Ledger, load_key
@@ -126,13 +125,11 @@ def ledger_key(settings: Settings) -> bytes:
     return load_key(settings.make_home() / KEY)
 
 
-SUFFIX, CERTIFICATE, DRAFT, _NEWEST, _CAP = (
-    ".receipt",
-    ".certificate",
-    ".draft",
-    "newest.json",
-    "cap.json",
-)
+SUFFIX = ".receipt"
+CERTIFICATE = ".certificate"
+DRAFT = ".draft"
+_NEWEST = "newest.json"
+_CAP = "cap.json"
 _ADOPTED = "adopted.json"
 
 
@@ -206,17 +203,15 @@ def receipt_of(settings: Settings, account: str, release_id: str) -> Path:
 def read(path: Path) -> list[dict[str, Any]]:
     """The records of a receipt; none where it is not there or is no receipt."""
     content = _content(path)
-    return (
-        content
-        if isinstance(content, list) and all(isinstance(record, dict) for record in content)
-        else []
-    )
+    if isinstance(content, list) and all(isinstance(record, dict) for record in content):
+        return content
+    return []
 
 
 def _content(path: Path) -> Any:
     """Of a file of JSON; None where it is not there or is something else."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        return read_json(path)
     except (OSError, ValueError):
         return None
 
@@ -262,7 +257,7 @@ def _check_none_before(settings: Settings, witness: Witness | None, what: str) -
         (
             folder
             for folder in (settings.private_home / "drawn-from", settings.home / "series")
-            if _has_file(folder)
+            if any(path.is_file() for path in folder.rglob("*"))
         ),
         None,
     )
@@ -275,10 +270,6 @@ def _check_none_before(settings: Settings, witness: Witness | None, what: str) -
             f"backup; or another state home, in which nothing is charged for the same rows until "
             f"`dpicl budget NAME --cap` states how much"
         )
-
-
-def _has_file(folder: Path) -> bool:
-    return any(path.is_file() for path in folder.rglob("*"))
 
 
 def lost(what: str) -> str:
@@ -294,7 +285,8 @@ def stated_account(contract: Declared) -> Account:
     """The account as a contract speaks of it: unit, relation and caps; its name counts where the
     rows have no account yet.
     """
-    privacy, budget = contract.privacy, contract.privacy.budget
+    privacy = contract.privacy
+    budget = contract.privacy.budget
     return Account(
         name=contract.account or contract.name,
         unit=privacy.unit,
@@ -316,10 +308,8 @@ def bind_account(
     for name in ledger.unplaced():
         with suppress(DpiclError):  # no such contract, or one that cannot be read: it stays unbound
             ledger.bind(name, addresses_of(settings.declared(name), settings))
-    named, states_cap = (
-        contract.account is not None,
-        settings.given is None or settings.given.has_cap,
-    )
+    named = contract.account is not None
+    states_cap = settings.given is None or settings.given.has_cap
     return ledger.ensure_account(
         account, addresses_of(contract, settings), named=named, states_cap=states_cap
     )
@@ -339,13 +329,9 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
             return tuple(_path(train.file, settings) for train in editions if train is not None)
         if texts.deliveries is not None:
             return (_path(texts.deliveries, settings),)
-        return (
-            (f"bundled:{texts.bundled}",)
-            if texts.bundled
-            else (_path(texts.train.file, settings),)
-            if texts.train
-            else ()
-        )
+        if texts.bundled:
+            return (f"bundled:{texts.bundled}",)
+        return (_path(texts.train.file, settings),) if texts.train else ()
     assert isinstance(contract, Contract)
     source = contract.source
     # the database, whatever its tables: which of them a statement reads does not follow from its
@@ -380,7 +366,8 @@ def check_payer(contract: Contract, settings: Settings, addresses: tuple[str, ..
     it is another one; the next connection may not be.
     """
     assert contract.source.query is not None
-    stated, named = stated_account(contract), contract.account
+    stated = stated_account(contract)
+    named = contract.account
     with open_ledger(settings) as ledger:
         paying = ledger.find_account(stated, addresses, named=named is not None)
         if stated.benchmark or (

@@ -39,7 +39,14 @@ from dpicl.data.text_files import in_one, receipts, texts_digest
 from dpicl.data.text_records import parse_texts
 from dpicl.ground.cache import PUBLISHED_ROWS, row_digests
 from dpicl.ground.errors import DeclarationError, PrivacyError, SourceError
-from dpicl.ground.files import PRIVATE_MODE, locked, read_json, write_json, write_text
+from dpicl.ground.files import (
+    PRIVATE_MODE,
+    locked,
+    make_private_folder,
+    read_json,
+    write_json,
+    write_text,
+)
 from dpicl.ground.records import below
 from dpicl.home.settings import HUB, Settings
 
@@ -64,7 +71,7 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
     Args:
         digest: of what was read; not taken where the contract has a budget.
     """
-    if not contract.privacy.budget.benchmark or _comes_with_a_package(contract):
+    if not contract.is_benchmark or _comes_with_a_package(contract):
         return
     published = {
         *row_digests().values(),
@@ -73,20 +80,18 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
     if digest() not in published:
         raise PrivacyError(
             f"{contract.name}: says `benchmark: true` of rows that are not published; expected "
-            f"`budget: {{epsilon: CAP}}`, or, if anyone may "
-            f"learn them, `dpicl data publish {contract.name}`"
-            f"{_how_fetched(contract)}"
+            "`budget: {epsilon: CAP}`, or, if anyone may learn them, `dpicl data publish "
+            f"{contract.name}`{_how_fetched(contract)}"
         )
 
 
 def _how_fetched(contract: Declared) -> str:
     """Of a downloaded set, whose content this installation has not seen downloaded."""
     edition_of = contract.edition_of if isinstance(contract, TextContract) else None
-    return (
-        f"; a published set is known once `dpicl data fetch {contract.name}` has compared its files"
-        if edition_of
-        else ""
-    )
+    if edition_of:
+        fetch = f"`dpicl data fetch {contract.name}`"
+        return f"; a published set is known once {fetch} has compared its files"
+    return ""
 
 
 def content_digest(contract: Declared, table: pa.Table) -> str:
@@ -107,7 +112,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
     budget, and nothing is read; SourceError: they are not available; DataError: they break the
     contract.
     """
-    if not contract.privacy.budget.benchmark:
+    if not contract.is_benchmark:
         rule = "is of rows with something at stake"
         raise DeclarationError(
             f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows"
@@ -116,7 +121,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
     if isinstance(contract, TextContract):
         from dpicl.data.text_files import load_texts
 
-        texts = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+        texts = load_texts(contract, **settings.folders)
         return Content(content_digest(contract, texts), texts.num_rows)
     assert isinstance(contract, Contract)
     if in_batches(contract) and contract.source.query is not None:
@@ -124,7 +129,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
     elif in_batches(contract) and (surveyed := survey(contract, settings.data)) is not None:
         parts = (surveyed.batch(number, contract) for number in range(surveyed.batches))
     else:
-        parts = [load_source(contract, data_folder=settings.data, cache_folder=settings.cache)]
+        parts = [load_source(contract, **settings.folders)]
     if not contract.privacy.person:
         return Content(*table_digest(parts, contract))
     (table,) = parts
@@ -175,7 +180,7 @@ def declare(
     """Enter content into this installation's registry, in the place of what the name stood for;
     `files` are the digests of a download at a revision.
     """
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(settings.home)
     with locked(settings.home / f"{REGISTRY}.lock"):
         entry: dict[str, Any] = {
             "digest": content.digest,
@@ -197,7 +202,7 @@ def known_when_read(contracts: Iterable[Declared]) -> list[str]:
     return [
         contract.name
         for contract in contracts
-        if contract.privacy.budget.benchmark and not _comes_with_a_package(contract)
+        if contract.is_benchmark and not _comes_with_a_package(contract)
     ]
 
 
@@ -261,7 +266,7 @@ def _is_without_rows(contract: Declared, settings: Settings) -> bool:
     try:
         from dpicl.data.text_files import find_texts
 
-        find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+        find_texts(contract, **settings.folders)
     except SourceError:
         return True
     return False
@@ -287,7 +292,8 @@ def convert(contract: TextContract, folder: Path, settings: Settings) -> list[Pa
             f"{getattr(contract.source.train, 'file', '')}"
         )
     texts = {
-        part: _json_lines(records) for part, records in CONVERTERS[contract.name](folder).items()
+        part: "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        for part, records in CONVERTERS[contract.name](folder).items()
     }
     table = in_one(
         {
@@ -309,10 +315,6 @@ def convert(contract: TextContract, folder: Path, settings: Settings) -> list[Pa
             f"{contract.name}: {existing[0]} is there already; expected a DPICL_DATA without it"
         )
     return [write_text(paths[part], text) for part, text in texts.items()]
-
-
-def _json_lines(records: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 if __name__ == "__main__":

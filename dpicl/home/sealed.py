@@ -32,11 +32,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from dpicl.ground.errors import ParameterError, PrivacyError
-from dpicl.ground.files import locked, write_new
+from dpicl.ground.files import locked, make_private_folder, write_whole
 from dpicl.ledger.keys import KEY_BYTES, keyed_hash
 
 _MAGIC = b"dpiclbk1"
-_TAG_BYTES, _CHUNK_BYTES = 16, 1 << 20
+_TAG_BYTES = 16
+_CHUNK_BYTES = 1 << 20
 
 
 def read_key(file: Path) -> bytes:
@@ -64,7 +65,7 @@ def made_key(file: Path) -> bool:
     """Make a key file unless one is there; whether it was made. Raises OSError: its folder is not
     there, or cannot be written.
     """
-    return not file.exists() and write_new(file, os.urandom(KEY_BYTES))
+    return not file.exists() and write_whole(file, os.urandom(KEY_BYTES))
 
 
 class _Sealing:
@@ -73,7 +74,8 @@ class _Sealing:
     def __init__(self, file: BinaryIO, key: bytes) -> None:
         self._head = _MAGIC + os.urandom(KEY_BYTES)
         self._file, self._cipher = file, _cipher(key, self._head)
-        self._open, self._number = bytearray(), 0
+        self._open = bytearray()
+        self._number = 0
         file.write(self._head)
 
     def write(self, content: bytes) -> None:
@@ -95,7 +97,8 @@ class _Unsealing:
     """A file that a tar is read from."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks, self._rest = chunks, bytearray()
+        self._chunks = chunks
+        self._rest = bytearray()
 
     def read(self, size: int) -> bytes:
         """So many bytes, or all that are left."""
@@ -113,11 +116,14 @@ def _unsealed(file: BinaryIO, key: bytes) -> Iterator[bytes]:
     head = file.read(len(_MAGIC) + KEY_BYTES)
     if len(head) != len(_MAGIC) + KEY_BYTES or not head.startswith(_MAGIC):
         raise InvalidTag
-    cipher, number, sealed = _cipher(key, head), 0, file.read(_CHUNK_BYTES + _TAG_BYTES)
+    cipher = _cipher(key, head)
+    number = 0
+    sealed = file.read(_CHUNK_BYTES + _TAG_BYTES)
     while sealed or not number:
         following = file.read(_CHUNK_BYTES + _TAG_BYTES)
         yield cipher.decrypt(_nonce(number, is_last=not following), sealed, head)
-        sealed, number = following, number + 1
+        sealed = following
+        number += 1
 
 
 def _cipher(key: bytes, head: bytes) -> AESGCM:
@@ -136,7 +142,8 @@ def write_archive(file: BinaryIO, key: bytes, contents: Iterator[tuple[str, byte
     ) as archive:
         for name, content in contents:
             about = tarfile.TarInfo(name)
-            about.size, about.mode = len(content), 0o600
+            about.size = len(content)
+            about.mode = 0o600
             archive.addfile(about, io.BytesIO(content))
     sealing.seal(is_last=True)
 
@@ -171,7 +178,8 @@ def read_archive(file: Path, key: bytes) -> Iterator[tuple[str, bytes]]:
 _SNAPSHOTS_MAGIC = b"dpiclsn1"
 _HEAD = struct.Struct(">8sQ")
 _NONCE_BYTES = 12
-_SUFFIX, _LOCK = ".snapshot", ".lock"
+_SUFFIX = ".snapshot"
+_LOCK = ".lock"
 _ABANDONED_SECONDS = 3600
 """A temporary file this old belongs to no running writer."""
 
@@ -202,12 +210,12 @@ class SnapshotPlace:
         """
         if not 0 < lifetime_seconds < 2**60:
             raise ParameterError("lifetime_seconds", lifetime_seconds, "a number > 0, below 2^60")
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         path = self._path(name)
         self._remove_if_over(path, self.clock())
         head = _HEAD.pack(_SNAPSHOTS_MAGIC, math.ceil(self.clock() + lifetime_seconds))
         nonce = os.urandom(_NONCE_BYTES)
-        return write_new(
+        return write_whole(
             path, head + nonce + AESGCM(self.key).encrypt(nonce, content, head + name.encode())
         )
 
@@ -223,11 +231,9 @@ class SnapshotPlace:
             stored = path.read_bytes()
         except FileNotFoundError:
             return None
-        head, nonce, sealed = (
-            stored[: _HEAD.size],
-            stored[_HEAD.size : _HEAD.size + _NONCE_BYTES],
-            stored[_HEAD.size + _NONCE_BYTES :],
-        )
+        head = stored[: _HEAD.size]
+        nonce = stored[_HEAD.size : _HEAD.size + _NONCE_BYTES]
+        sealed = stored[_HEAD.size + _NONCE_BYTES :]
         try:
             content = AESGCM(self.key).decrypt(nonce, sealed, head + name.encode())
         except (InvalidTag, ValueError):

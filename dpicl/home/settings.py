@@ -35,7 +35,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import dpicl
 from dpicl.ground.errors import DeclarationError, LedgerRefusedError, ParameterError, RunError
@@ -46,8 +46,11 @@ if TYPE_CHECKING:
 
     from dpicl.contract import Contract, TextContract
 
-CONTRACTS, TEXTS, PIPELINES, PRIVATE = "data_contracts", "texts", "pipelines.yaml", "private"
+CONTRACTS = "data_contracts"
+TEXTS = "texts"
 """Folder of the contracts of texts, below that of all contracts."""
+PIPELINES = "pipelines.yaml"
+PRIVATE = "private"
 Kind = TypeVar("Kind", "Contract", "TextContract")
 LOG_FORMATS = ("text", "json")
 KEEP = "90d"
@@ -91,6 +94,15 @@ def read_days(name: str, text: str) -> int | None:
             name, repr(text[:40]), "a number of days, 1d at least, such as 90d; or never"
         )
     return int(text[:-1])
+
+
+class SourceFolders(TypedDict):
+    """As what reads a source takes them: the folder of the files that contracts name, and that of
+    downloads.
+    """
+
+    data_folder: Path | None
+    cache_folder: Path
 
 
 @dataclass(frozen=True)
@@ -226,6 +238,11 @@ class Settings:
         return self.home / "cache"
 
     @property
+    def folders(self) -> SourceFolders:
+        """Where the rows of contracts are looked for."""
+        return {"data_folder": self.data, "cache_folder": self.cache}
+
+    @property
     def models(self) -> Path:
         """Models made on this machine."""
         return self.own("models")
@@ -334,7 +351,7 @@ class Settings:
 
         chosen = dict(self.editions).get(contract.name)
         if chosen is None:
-            chosen = edition_at_hand(contract, data_folder=self.data, cache_folder=self.cache)
+            chosen = edition_at_hand(contract, **self.folders)
         if chosen not in edition_names(contract):
             raise RunError(
                 f"{contract.name}: its contract has no slice {chosen[:60]!r} any more; start a "
@@ -367,10 +384,8 @@ class Settings:
         """Whether the user's own contract stands in the place of a shipped one, and says something
         else.
         """
-        shipped, own = (
-            replace(self, contracts=_shipped(CONTRACTS)).contract_files().get(name),
-            self.contract_files().get(name),
-        )
+        shipped = replace(self, contracts=_shipped(CONTRACTS)).contract_files().get(name)
+        own = self.contract_files().get(name)
         if shipped is None or own is None:
             return False
         try:
@@ -401,11 +416,12 @@ class Settings:
 _entered: ContextVar[Settings | None] = ContextVar("entered", default=None)
 _LONGEST = 400
 """Bytes of a state home's path; a ledger's may have 512."""
-LEDGER, KEY, ANCHOR = "ledger.db", Path("keys") / "ledger.key", "ledger.anchor.json"
-RESTORE_LOCK, RESTORING = ".restore.lock", "restoring"
-"""Of a home. The latter is there while a backup is being restored: its time, its name and one of
-the attempt.
-"""
+LEDGER = "ledger.db"
+KEY = Path("keys") / "ledger.key"
+ANCHOR = "ledger.anchor.json"
+RESTORE_LOCK = ".restore.lock"
+RESTORING = "restoring"
+"""Is there while a backup is being restored: its time, its name and one of the attempt."""
 
 
 def default_home() -> Path:
@@ -415,11 +431,14 @@ def default_home() -> Path:
         ParameterError: the user has no folder of his own, or it goes by the working directory.
     """
     if sys.platform == "win32":
-        named, base = "LOCALAPPDATA", Path(os.environ.get("LOCALAPPDATA", ""))
+        named = "LOCALAPPDATA"
+        base = Path(os.environ.get("LOCALAPPDATA", ""))
     elif sys.platform == "darwin":
-        named, base = "HOME", _of_user("Library", "Application Support")
+        named = "HOME"
+        base = _of_user("Library", "Application Support")
     else:
-        named, base = "HOME", Path(os.environ.get("XDG_STATE_HOME", ""))
+        named = "HOME"
+        base = Path(os.environ.get("XDG_STATE_HOME", ""))
         if not base.is_absolute():  # the standard: a relative one is not heeded
             base = _of_user(".local", "state")
     if not base.is_absolute():
@@ -493,9 +512,8 @@ def make_private(folder: Path, variable: str) -> None:
             folder.chmod(0o700)
     except OSError as error:
         raise RunError(
-            f"{_named(variable, folder)}: {error.strerror}; expected a folder of yours that can "
-            f"be written and be for you alone (mode 0700), "
-            f"set {variable} to one"
+            f"{_named(variable, folder)}: {error.strerror}; expected a folder of yours that can be "
+            f"written and be for you alone (mode 0700), set {variable} to one"
         ) from None
 
 

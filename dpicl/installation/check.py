@@ -120,7 +120,8 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
     """There is one where releases stand; its schema is known, its chain whole, and neither anchor
     nor receipts have seen more.
     """
-    file, key = ledger_file(settings), settings.home / KEY
+    file = ledger_file(settings)
+    key = settings.home / KEY
     if file is not None and not file.exists():
         try:
             check_not_lost(
@@ -129,16 +130,10 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
         except LedgerRefusedError as error:
             yield _refused(file, error)
         return
-    if not key.exists():
+    if not key.exists() or key.stat().st_size != KEY_BYTES:
         yield Finding(
             str(key),
-            "the secret key of the ledger is gone",
-            "restore it: `dpicl state restore`; nothing can be charged without it",
-        )
-    elif key.stat().st_size != KEY_BYTES:
-        yield Finding(
-            str(key),
-            "is no secret key",
+            "is no secret key" if key.exists() else "the secret key of the ledger is gone",
             "restore it: `dpicl state restore`; nothing can be charged without it",
         )
     else:

@@ -43,18 +43,18 @@ from dpicl.release.one_release import RELEASE_LOCK
 from dpicl.runs.run_folder import LOCK, PLAN
 from dpicl.runs.stage import VERDICTS
 
-HOUR, DAY = 3600.0, 86_400.0
-DRAFT_SECONDS, ROWS_SECONDS = HOUR, DAY
+HOUR = 3600.0
+DAY = 86_400.0
+DRAFT_SECONDS = HOUR
+ROWS_SECONDS = DAY
 """Age of a draft, and of private rows that no process works on, after which nobody goes on with
 them.
 """
 _DRAFT_OF_HOME = re.compile(
     r"\.(ledger\.db(\.restoring)?|restoring|benchmarks\.json)\.[0-9a-f]{12}|\.ledger\.anchor\.json\.[a-z0-9_]{8}"
 )
-_DRAFT_OF_RUNS, _DRAFT_OF_JOURNALS = (
-    re.compile(r"\.dry-run-[a-z0-9_]{8}"),
-    re.compile(r"\.[0-9a-f]{64}\.[0-9]+"),
-)
+_DRAFT_OF_RUNS = re.compile(r"\.dry-run-[a-z0-9_]{8}")
+_DRAFT_OF_JOURNALS = re.compile(r"\.[0-9a-f]{64}\.[0-9]+")
 """What we write there and nobody else does: the home may be a folder that its owner keeps other
 files in.
 """
@@ -190,7 +190,8 @@ def orphans(
         rows_elsewhere: before when private rows were last changed of a run that is in no folder
             here, and may be in another one.
     """
-    home, private = settings.home, settings.private_home
+    home = settings.home
+    private = settings.private_home
     for path in chain(settings.runs.glob(f"{GONE}*"), private.glob(f"*/{GONE}*")):
         yield Leftover(path, "was being removed", is_private=path.is_relative_to(private))
     drafts = (
@@ -225,7 +226,8 @@ def _rows(settings: Settings, now: float, elsewhere: float) -> Iterator[Leftover
     for folder in settings.private_home.glob("*/[!.]*"):
         if folder.parent.name in _NO_RUNS or not folder.is_dir():
             continue
-        run, own = settings.runs / folder.name, folder / RELEASE_LOCK
+        run = settings.runs / folder.name
+        own = folder / RELEASE_LOCK
         if folder.parent.name == VERDICTS:
             # else they go with the run
             if not (run / PLAN).exists() and is_older(folder, elsewhere):

@@ -19,7 +19,6 @@ Making a lost ledger anew from the receipts beside the releases that stand.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -34,7 +33,7 @@ from sqlalchemy import URL
 
 import dpicl
 from dpicl.ground.errors import DpiclError, LedgerError, LedgerRefusedError, ParameterError
-from dpicl.ground.files import PRIVATE_MODE, locked, publish, sync_folder, write_whole
+from dpicl.ground.files import PRIVATE_MODE, locked, publish, sha256_of, sync_folder, write_whole
 from dpicl.home.accounts import (
     CERTIFICATE,
     DRAFT,
@@ -74,7 +73,8 @@ from dpicl.ledger.keys import Anchor, Head
 from dpicl.ledger.store import LedgerCopy
 
 MANIFEST = "backup.json"
-KEYS, RELEASED = KEY.parent.name, "released"
+KEYS = KEY.parent.name
+RELEASED = "released"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ def back_up(settings: Settings, target: Path, key_file: Path) -> Written:
     key = read_key(key_file)
     place = "file" if copy.content is not None else "server"
     taken = datetime.now(UTC).isoformat(timespec="seconds")
-    head, count = copy.end, len(copy.published)
+    head = copy.end
+    count = len(copy.published)
     manifest = BackupManifest(
         secrets.token_hex(16), taken, dpicl.__version__, head.sequence, head.hash, place, count
     )
@@ -194,11 +195,6 @@ def _artefact(final: Path, sha256: str) -> bytes | None:
     return None
 
 
-def ledger_place(settings: Settings) -> str:
-    """Where this installation keeps its ledger, as a manifest says it."""
-    return "server" if ledger_file(settings) is None else "file"
-
-
 _ASIDE = "put it aside, with its -wal and -shm, and give the same command again"
 """What to do about a ledger that another process has made while the home was marked."""
 _DEPTHS = {KEYS: 2, RELEASED: 3, REGISTRY: 1}
@@ -226,10 +222,11 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
         LedgerRefusedError: the home has a ledger, or something that is not in the backup; or this
             host has seen more than the backup holds.
     """
-    key, home = read_key(key_file), settings.make_home()
+    key = read_key(key_file)
+    home = settings.make_home()
     with locked(home / RESTORE_LOCK):
         manifest = _manifest(source, key)
-        if manifest.ledger != ledger_place(settings):
+        if manifest.ledger != ("server" if ledger_file(settings) is None else "file"):
             expected = (
                 "no DPICL_LEDGER"
                 if manifest.ledger == "file"
@@ -244,7 +241,13 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
         attempt, is_new = _begin(home, file, f"{manifest.taken_utc} {manifest.identity}")
         if file is None or not file.exists():
             try:
-                _check_alone(file)
+                # refuse what was left of the ledger that is gone
+                for log in [] if file is None else _logs(file):
+                    if os.path.lexists(log):
+                        raise LedgerRefusedError(
+                            f"{log}: belongs to a ledger that is gone, and would be read with the "
+                            "restored one; put it aside with the ledger"
+                        )
                 _compare(settings, source, key)
                 _close(settings, manifest, attempt, source, key)
             except DpiclError:
@@ -253,7 +256,14 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
                 raise
             _place(settings, source, key)
             if file is not None:
-                _appear(file)
+                # give the closed ledger its name
+                try:
+                    os.link(_closed(file), file)
+                except FileExistsError:
+                    raise LedgerRefusedError(
+                        f"{file}: somebody made a ledger meanwhile; {_ASIDE}"
+                    ) from None
+                sync_folder(file.parent)
         restored = _open(settings, manifest, attempt)
         if file is not None:
             _closed(file).unlink(missing_ok=True)
@@ -267,10 +277,8 @@ def _manifest(source: Path, key: bytes) -> BackupManifest:
         if name == MANIFEST:
             told = json.loads(content)
             if told.keys() != {field.name for field in fields(BackupManifest)}:
-                by, ours = (
-                    f"dpicl {told.get('dpicl_version')}",
-                    f"this is dpicl {dpicl.__version__}",
-                )
+                by = f"dpicl {told.get('dpicl_version')}"
+                ours = f"this is dpicl {dpicl.__version__}"
                 raise ParameterError(
                     "backup",
                     source.name,
@@ -292,9 +300,7 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
         return attempt, False
     check_restored(home)
     attempt = token_hex(16)
-    publish(
-        home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE
-    )
+    publish(home / RESTORING, f"{backup} {attempt}".encode(), mode=PRIVATE_MODE)
     # looked at under the mark, else another process may make one meanwhile
     if file is not None and file.exists():
         (home / RESTORING).unlink()
@@ -303,16 +309,6 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
             f"to a new folder"
         )
     return attempt, True
-
-
-def _check_alone(file: Path | None) -> None:
-    """Refuse what was left of the ledger that is gone."""
-    for log in [] if file is None else _logs(file):
-        if os.path.lexists(log):
-            raise LedgerRefusedError(
-                f"{log}: belongs to a ledger that is gone, and would be read with the restored "
-                f"one; put it aside with the ledger"
-            )
 
 
 def _logs(file: Path) -> list[Path]:
@@ -341,8 +337,7 @@ def _compare(settings: Settings, source: Path, key: bytes) -> None:
         if path not in names and path.name != cap_of(settings, "any").name:
             raise LedgerRefusedError(
                 f"{path}: was released and is not in the backup; expected a newer backup, or "
-                f"`dpicl ledger adopt`, which rebuilds the ledger "
-                "from the receipts in released/"
+                "`dpicl ledger adopt`, which rebuilds the ledger from the receipts in released/"
             )
 
 
@@ -364,14 +359,13 @@ def _close(
         for name, content in read_archive(source, key)
         if name in (LEDGER, KEY.as_posix())
     }
-    file, url = ledger_file(settings), address_of(settings)
+    file = ledger_file(settings)
+    url = address_of(settings)
     if file is not None:
         copy = _closed(file)
         for log in _logs(copy):  # of a killed try
             log.unlink(missing_ok=True)
-        publish(
-            copy, lambda target: target.write(contents[LEDGER]), mode=PRIVATE_MODE, replace=True
-        )
+        publish(copy, contents[LEDGER], mode=PRIVATE_MODE, replace=True)
         url = URL.create("sqlite", database=str(copy))
     seen = [anchor.read() for anchor in (Anchor(settings.home / ANCHOR), newest(settings))]
     backup = {
@@ -404,15 +398,6 @@ def _place(settings: Settings, source: Path, key: bytes) -> None:
             path = _path(settings, name)
             settings.own(*path.relative_to(settings.home).parts[:-1])
             publish(path, lambda file, content=content: file.write(content), mode=PRIVATE_MODE)  # type: ignore[misc]
-
-
-def _appear(file: Path) -> None:
-    """Give the closed ledger its name."""
-    try:
-        os.link(_closed(file), file)
-    except FileExistsError:
-        raise LedgerRefusedError(f"{file}: somebody made a ledger meanwhile; {_ASIDE}") from None
-    sync_folder(file.parent)
 
 
 def _open(settings: Settings, manifest: BackupManifest, attempt: str) -> Restored:
@@ -459,12 +444,11 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         LedgerRefusedError: there is a ledger with records, or there are no receipts of this
             installation's key.
     """
-    url, key, folder = (
-        address_of(settings),
-        ledger_key(settings),
-        released_folder(settings),
-    )
-    anchor, witness = settings.home / ANCHOR, witness_of(settings, key)
+    url = address_of(settings)
+    key = ledger_key(settings)
+    folder = released_folder(settings)
+    anchor = settings.home / ANCHOR
+    witness = witness_of(settings, key)
     if not folder.is_dir():
         raise LedgerRefusedError(
             "nothing stands in released/; expected the folder of the installation whose ledger "
@@ -516,12 +500,7 @@ def _adopt_standing(settings: Settings) -> Iterator[Standing]:
     for (account, release_id), paths in files.items():
         final = sorted(path for path in paths if path.name == release_id)
         drafts = sorted(path for path in paths if path.name.endswith(DRAFT))
-        sha256 = hashlib.sha256(final[0].read_bytes()).hexdigest() if final else None
+        sha256 = sha256_of(final[0].read_bytes()) if final else None
         if sha256 is None and drafts:  # it may have been published, and was not read under its name
             sha256 = drafts[0].name.removesuffix(DRAFT).split(".")[-1]
-        yield Standing(
-            account,
-            release_id,
-            read(receipt_of(settings, account, release_id)),
-            sha256,
-        )
+        yield Standing(account, release_id, read(receipt_of(settings, account, release_id)), sha256)

@@ -32,7 +32,8 @@ def find(
     bound to it yet. Raises PrivacyError: the rows belong to several accounts, to another than the
     one that is named, or to one that a benchmark cannot have.
     """
-    found, own = payers_at(fold, addresses), declared.name
+    found = payers_at(fold, addresses)
+    own = declared.name
     if not declared.benchmark or any(not fold.is_unused(name) for name in found.doubtful):
         check_doubt(found, own)
     payers = set(found.sure)
@@ -87,7 +88,8 @@ def wanted(fold: Fold, stored: Account, declared: Account, *, states_cap: bool =
     """What an open account becomes by a contract, where that lowers its caps or comes first; one
     that states no cap lowers none. Raises PrivacyError: the account protects something else.
     """
-    state, declared = fold.accounts[stored.name], replace(declared, name=stored.name)
+    state = fold.accounts[stored.name]
+    declared = replace(declared, name=stored.name)
     if declared.benchmark != stored.benchmark:
         _check_same(stored, declared)
     if fold.is_unused(stored.name):
@@ -152,7 +154,8 @@ def _check_same(stored: Account, declared: Account) -> None:
     differ, but those of benchmarks.
     """
     for name, value in asdict(declared).items():
-        current, is_cap = getattr(stored, name), name in ("epsilon_cap", "delta_cap")
+        current = getattr(stored, name)
+        is_cap = name in ("epsilon_cap", "delta_cap")
         if current == value or (is_cap and not (stored.benchmark and declared.benchmark)):
             continue
         if not stored.benchmark:
@@ -173,7 +176,9 @@ def _check_same(stored: Account, declared: Account) -> None:
         )
 
 
-FILE, DATABASE, PLACE = "file:", "pg:", "pg-at:"
+FILE = "file:"
+DATABASE = "pg:"
+PLACE = "pg-at:"
 LATEST = (INODE, PLACE)
 """Addresses that go from one account to the next, as files are replaced and servers change their
 places.
@@ -211,8 +216,10 @@ def payers_at(fold: Fold, addresses: Iterable[str]) -> Payers:
     """The accounts that pay for the rows at these addresses, or for places that lie in one of them
     or that one of them lies in.
     """
-    known, mine = fold.assets, list(dict.fromkeys(addresses))
-    living, sure = LivingPaths(), dict[str, str]()
+    known = fold.assets
+    mine = list(dict.fromkeys(addresses))
+    living = LivingPaths()
+    sure = dict[str, str]()
     is_identified = any(address.startswith(DATABASE) and address in known for address in mine)
     for address in (
         address for address in mine if not (is_identified and address.startswith(PLACE))
@@ -248,11 +255,11 @@ def are_same_rows(mine: Iterable[str], others: Sequence[str]) -> bool:
 def _reason(mine: str, bound: str, living: LivingPaths) -> str | None:
     """Why the account of a bound address pays for mine as well; None if it does not."""
     if mine == bound:
-        return (
-            "the same database, or a replica or restored clone of it, by what its server says"
-            if mine.startswith(DATABASE)
-            else ""
-        )
+        if mine.startswith(DATABASE):
+            return (
+                "the same database, or a replica or restored clone of it, by what its server says"
+            )
+        return ""
     shorter, longer = sorted((mine, bound), key=len)
     if shorter.startswith(_NESTED) and longer.startswith(shorter.rstrip("/") + "/"):
         return ""
@@ -272,11 +279,10 @@ def check_doubt(payers: Payers, own: str) -> None:
     for name, path in payers.doubtful.items():
         if name != own:
             raise PrivacyError(
-                f"{path}: has the device and inode of a file that account {name!r} paid for, "
-                f"which is at none of its places any more; "
-                f"expected `moved_from` (or `account: {name}`) in the contract if it was moved or "
-                f"renamed, or "
-                f"`dpicl budget {name} --other-file {quote(path)}` if it is another file"
+                f"{path}: has the device and inode of a file that account {name!r} paid for, which "
+                f"is at none of its places any more; expected `moved_from` (or `account: {name}`) "
+                f"in the contract if it was moved or renamed, or `dpicl budget {name} --other-file "
+                f"{quote(path)}` if it is another file"
             )
 
 

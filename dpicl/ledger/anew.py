@@ -142,7 +142,9 @@ def adopt(
     mechanisms have read rows was noted in what is lost. Raises LedgerRefusedError: the ledger is
     not empty, or no receipt was written under this key.
     """
-    seen, anchor, adopted = witness.read(), Anchor(anchor_file), remains.adopted
+    seen = witness.read()
+    anchor = Anchor(anchor_file)
+    adopted = remains.adopted
     is_anew = adopted.get("kind") in ("adopted", "restored")
     begun = chain.true_content(key, adopted) if is_anew else None
     proved = _Proved(key)
@@ -228,7 +230,9 @@ class _Proved:
         """
         rows: dict[str, dict[str, Any]] = {}
         beside: _Newest = {}
-        replaced, mine, followed = set(), set[int](), set[int]()
+        replaced = set()
+        mine = set[int]()
+        followed = set[int]()
         for release in standing:
             proof = _proved(self.key, release)
             if proof is None:
@@ -273,7 +277,8 @@ class _Proved:
             if decided is None or record["kind"] != "cap" or decided["account"] != name:
                 self.unproved.add(name)
                 continue
-            number, (newest, content) = int(record["sequence"]), self.newest.get(name, (0, {}))
+            number = int(record["sequence"])
+            newest, content = self.newest.get(name, (0, {}))
             self.hashes |= {record["hash"]} if self.holds(record) else set()
             # of one that nothing was charged to, nothing else is known; in another chain a cap was
             # decided on knowing other totals
@@ -355,10 +360,12 @@ def _exhaust(
     bound = {address for told in accounts.values() for address in told["addresses"]}
     for name in sorted(names):
         if name not in accounts:
-            unit, neighbours = "row", Neighbours.ADD_OR_REMOVE_ONE
+            unit = "row"
+            neighbours = Neighbours.ADD_OR_REMOVE_ONE
             if name in examples:
                 stated = guarantee_from_json(json.loads(examples[name]["guarantee"]))
-                unit, neighbours = stated.unit, stated.neighbours
+                unit = stated.unit
+                neighbours = stated.neighbours
             free = [address for address in addresses.get(name, ()) if address not in bound]
             row = account_row(Account(name, unit, neighbours, 0.0))
             accounts[name] = {"account_row": row, "addresses": free, "spent": None}

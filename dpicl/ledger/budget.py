@@ -75,7 +75,8 @@ def quote(fold: Fold, name: str, extra: Sequence[Guarantee]) -> Quote:
 def total(fold: Fold, name: str, extra: Sequence[Guarantee] = ()) -> Cost:
     """What an account has spent, and `extra`."""
     state = fold.account(name)
-    account, spent = state.account, state.total
+    account = state.account
+    spent = state.total
     if not account.benchmark:
         for guarantee in extra:
             spent = spent.plus(guarantee)
@@ -98,7 +99,8 @@ def _closed_by(fold: Fold, name: str) -> str:
     """What closed an account, a restore or a lost charge, to be said where something is refused;
     nothing where a command has set its cap since.
     """
-    state, (_, taken_utc) = fold.accounts[name], fold.restored
+    state = fold.accounts[name]
+    _, taken_utc = fold.restored
     # a contract opens nothing
     if state.row["epsilon_cap"] != 0 or state.capped_by[1] > fold.anew.sequence:
         return ""
@@ -127,10 +129,9 @@ def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:
     delta = f" at delta={account.delta_cap:g}" if account.delta_cap else ""
     raise BudgetError(
         f"account {account.name!r}: requested epsilon={quoted.cost.epsilon:.6g}{delta}, spent "
-        f"{quoted.before.epsilon:.6g} of cap {cap:.6g}, "
-        f"left {max(0.0, cap - quoted.before.epsilon):.6g}; the total would be "
-        f"{quoted.after.epsilon:.6g} ({quoted.after.method})"
-        f"{quoted.closed_by}"
+        f"{quoted.before.epsilon:.6g} of cap {cap:.6g}, left "
+        f"{max(0.0, cap - quoted.before.epsilon):.6g}; the total would be "
+        f"{quoted.after.epsilon:.6g} ({quoted.after.method}){quoted.closed_by}"
     )
 
 
@@ -156,12 +157,10 @@ def check_elsewhere(fold: Fold, name: str, others: Iterable[WitnessedAccount]) -
         # infinity is a text in a record
         if other.epsilon > float(stated.get(other.key, 0.0)):
             raise LedgerRefusedError(
-                f"account {name!r}: epsilon={other.epsilon:.6g} was charged for its rows "
-                f"in another ledger of yours, account "
-                f"{other.name!r} of the state home {other.home}; expected DPICL_HOME to name that "
-                f"one, `dpicl state restore` with its backup, or "
-                f"`dpicl budget {name} --cap CAP`, which states what may be spent here "
-                f"beside it"
+                f"account {name!r}: epsilon={other.epsilon:.6g} was charged for its rows in "
+                f"another ledger of yours, account {other.name!r} of the state home {other.home}; "
+                "expected DPICL_HOME to name that one, `dpicl state restore` with its backup, or "
+                f"`dpicl budget {name} --cap CAP`, which states what may be spent here beside it"
             )
 
 
@@ -172,10 +171,8 @@ def check_part(fold: Fold, account: Account, release: ReleaseCharge) -> Spent:
     """
     check_relation(account, release.guarantee)
     horizon = check_goes_on(fold, account, release)
-    index, periods = (
-        dict(release.guarantee.event.parameters).get("index"),
-        json.loads(horizon.parameters).get(PERIODS),
-    )
+    index = dict(release.guarantee.event.parameters).get("index")
+    periods = json.loads(horizon.parameters).get(PERIODS)
     if type(periods) is not int or type(index) is not int or not 1 <= index <= periods:
         raise LedgerRefusedError(
             f"account {account.name!r}: period {index} of a horizon of {periods}; expected 1 to "
@@ -223,7 +220,6 @@ def check_kept(fold: Fold, horizon: Charge) -> None:
     if horizon.number < fold.anew.sequence:
         raise LedgerRefusedError(
             f"account {horizon.account!r}: its ledger came back from a backup or from receipts "
-            f"after this horizon had begun, and which of its "
-            f"periods were drawn since is not known; what stands can be used, and a new horizon "
-            f"(`releases.first`) is a new charge"
+            "after this horizon had begun, and which of its periods were drawn since is not known; "
+            "what stands can be used, and a new horizon (`releases.first`) is a new charge"
         )

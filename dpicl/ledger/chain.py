@@ -80,7 +80,8 @@ def read_end(connection: Connection, key: bytes | None) -> Head:
     last = connection.execute(_LAST).all()
     if not last:
         return Head()
-    row, before = last[0], last[1].hash if len(last) > 1 else ""
+    row = last[0]
+    before = last[1].hash if len(last) > 1 else ""
     if key and link(key, Head(row.sequence - 1, before), row.kind, row.content).hash != row.hash:
         raise LedgerRefusedError(
             f"record {row.sequence}, the ledger's last, does not fit: it was edited, or the key is "
@@ -119,8 +120,7 @@ def check_witness(connection: Connection, seen: Seen | None, fold: Fold) -> None
     """
     if seen is None:
         return
-    begins = min(connection.execute(_FIRST).scalar() or 0, fold.anew.sequence)
-    if begins <= seen.head.sequence:
+    if min(connection.execute(_FIRST).scalar() or 0, fold.anew.sequence) <= seen.head.sequence:
         way_out = f"{seen.home} as it was when it was used last{WAY_OUT}"
         check_seen(connection, seen.head, fold.head, way_out)
 
@@ -242,9 +242,12 @@ class Chain:
     def __init__(
         self, url: str | URL, key: bytes | None, anchor_file: Path, witness: Witness | None
     ) -> None:
-        self.database, self.key = Database(url), key
-        self.anchor, self.witness = Anchor(anchor_file), witness
-        self._alone, self._name = RLock(), (str(url), key)
+        self.database = Database(url)
+        self.key = key
+        self.anchor = Anchor(anchor_file)
+        self.witness = witness
+        self._alone = RLock()
+        self._name = (str(url), key)
         self._fold = _followed_before.pop(self._name, None)
 
     def close(self) -> None:
@@ -337,7 +340,8 @@ class Chain:
 
     def _followed(self, connection: Connection, end: Head) -> Fold:
         """The fold up to this end; nobody has it meanwhile, so that one which fails is dropped."""
-        fold, self._fold = self._fold, None
+        fold = self._fold
+        self._fold = None
         if fold is None:
             return folded_up_to(connection, self.key, end)
         follow(connection, self.key, fold, end)

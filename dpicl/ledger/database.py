@@ -44,6 +44,7 @@ from sqlalchemy.pool import NullPool
 
 import dpicl
 from dpicl.ground.errors import LedgerError, LedgerRefusedError
+from dpicl.ground.files import make_private_folder
 
 SCHEMA = 1
 """Number of this form of the tables: a ledger of another one is refused."""
@@ -73,7 +74,8 @@ programs = Table(
     Column("program", String(40), nullable=False),
 )
 """One row: the form of these tables, and the version of dpicl that made them."""
-_WAIT_SECONDS, _LOOK_SECONDS = 120, 10
+_WAIT_SECONDS = 120
+_LOOK_SECONDS = 10
 _MAKING_LOCK = 0x6470_6963_6C01
 """PostgreSQL's advisory lock that is taken where the tables are made."""
 _JOURNAL = slice(18, 20)
@@ -96,10 +98,8 @@ class Database:
             ) from None
         backend = address.get_backend_name()
         # an option may hold a password too
-        self.name, self._process = (
-            address.set(query={}).render_as_string(hide_password=True),
-            os.getpid(),
-        )
+        self.name = address.set(query={}).render_as_string(hide_password=True)
+        self._process = os.getpid()
         if backend == "sqlite" and address.database not in (None, "", ":memory:"):
             self._engine = _sqlite(Path(str(address.database)))
         elif backend == "postgresql":
@@ -186,16 +186,14 @@ def _reason(error: Exception) -> str:
 def _frozen(connection: Connection) -> Connection:
     """The same connection, whose queries see one state."""
     options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-    return (
-        connection.execution_options(**options)
-        if connection.dialect.name == "postgresql"
-        else connection
-    )
+    if connection.dialect.name == "postgresql":
+        return connection.execution_options(**options)
+    return connection
 
 
 def _sqlite(path: Path) -> Engine:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         # Never open a ledger that is there: closing it again would drop the locks that SQLite holds
         # on it in this process, and another process would delete the log we write to.
         with suppress(FileExistsError):

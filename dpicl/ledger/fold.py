@@ -130,15 +130,16 @@ class OdometerReading:
     total: Cost
 
 
-CONTRACT, ELSEWHERE = "contract", "elsewhere"
-"""In the record of a cap: who changed it, where no command did; and what other ledgers had spent
-for the same rows, as the person was told who gave the command.
-"""
-BRANCH, AFTER_RESTORE, LOST = "branch", "after_restore", "lost"
-"""In a record that charges, publishes or sets a cap: the hash of the one that its chain began anew
-with. In that one: that all later ones say so, the time of the backup that a lost ledger came from,
-and that the receipts show a charge to be missing.
-"""
+# In the record of a cap: who changed it, where no command did; and what other ledgers had spent for
+# the same rows, as the person was told who gave the command.
+CONTRACT = "contract"
+ELSEWHERE = "elsewhere"
+# In a record that charges, publishes or sets a cap: the hash of the one that its chain began anew
+# with. In that one: that all later ones say so, the time of the backup that a lost ledger came
+# from, and that the receipts show a charge to be missing.
+BRANCH = "branch"
+AFTER_RESTORE = "after_restore"
+LOST = "lost"
 
 FOLLOWS = "follows"
 """In a record that charges: the number of the one that charged an account with a cap before."""
@@ -344,14 +345,17 @@ class Fold:
             name if charge is None else [name, places[charge.guarantee], *charge[2:]]
             for name, charge in zip(sorted(self.changed), charges, strict=True)
         ]
-        anew, self.changed = [vars(self.anew), self.restored, self.is_incomplete], set()
+        anew = [vars(self.anew), self.restored, self.is_incomplete]
+        self.changed = set()
         return json.dumps([accounts, self.assets, anew, guarantees, changed])
 
     def merge(self, after: Head, content: str) -> None:
         """Follow all records up to this head, by their `as_json`."""
         accounts, self.assets, (anew, restored, lost), guarantees, changed = json.loads(content)
         self.accounts = {name: AccountState(**state) for name, state in accounts.items()}
-        self.anew, self.restored, self.head = Head(**anew), (restored[0], restored[1]), after
+        self.anew = Head(**anew)
+        self.restored = (restored[0], restored[1])
+        self.head = after
         self.is_incomplete = lost
         for row in changed:
             if isinstance(row, str):
@@ -365,7 +369,8 @@ class Fold:
         account.take_terms(content, by_contract=True)
 
     def _cap(self, content: dict[str, Any], after: Head) -> None:
-        account, by_contract = self.accounts[content["account"]], content.get("by") == CONTRACT
+        account = self.accounts[content["account"]]
+        by_contract = content.get("by") == CONTRACT
         account.take_terms(content, by_contract=by_contract)
         account.is_decided |= not by_contract
         account.capped_by = [
@@ -381,10 +386,13 @@ class Fold:
 
     def _began_anew(self, content: dict[str, Any], after: Head) -> None:
         """After a restore, or from receipts: what was charged stays charged."""
-        known, self.accounts, self.assets = self.accounts, {}, {}
+        known = self.accounts
+        self.accounts = {}
+        self.assets = {}
         for name, told in content["accounts"].items():
             self.accounts[name] = account = known.get(name, AccountState(told["account_row"]))
-            account.row, account.spent = told["account_row"], told["spent"]
+            account.row = told["account_row"]
+            account.spent = told["spent"]
             account.take_terms(account.row, by_contract="backup" not in content)
             self.assets |= dict.fromkeys(told["addresses"], name)
         for row in content.get("entries", ()):
@@ -412,8 +420,7 @@ class Fold:
 
     def _published(self, content: dict[str, Any], after: Head) -> None:
         won = {name: content[name] for name in ("artefact_sha256", "published_utc")}
-        charge = self.charges[content["release_id"]]
-        self._put(charge._replace(**won, published_by=after.sequence))
+        self._put(self.charges[content["release_id"]]._replace(**won, published_by=after.sequence))
 
     def _put(self, charge: Charge) -> None:
         self.charges[charge.release_id] = charge

@@ -20,7 +20,7 @@ from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.ground.errors import LedgerRefusedError, ParameterError
-from dpicl.ground.files import locked, write_new, write_whole
+from dpicl.ground.files import locked, make_private_folder, read_json, write_whole
 from dpicl.ground.randomness import system_stream
 
 KEY_BYTES = 32
@@ -34,9 +34,10 @@ def load_key(path: Path) -> bytes:
     Raises LedgerRefusedError: the file is not a key, or others than its owner may use it.
     """
     if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_new(path, system_stream().bytes(KEY_BYTES))
-    key, mode = path.read_bytes(), path.stat().st_mode & 0o777
+        make_private_folder(path.parent)
+        write_whole(path, system_stream().bytes(KEY_BYTES))
+    key = path.read_bytes()
+    mode = path.stat().st_mode & 0o777
     if mode & 0o077:
         raise LedgerRefusedError(
             f"{path}: mode {mode:04o} lets others use the secret key; expected 0600"
@@ -81,7 +82,8 @@ def keyed_hash(key: bytes, *parts: str | bytes | int) -> str:
     message = []
     for part in parts:
         if isinstance(part, bytes):
-            kind, content = b"b", part
+            kind = b"b"
+            content = part
         else:
             kind, content = (
                 (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
@@ -140,7 +142,7 @@ class Anchor:
         is damaged.
         """
         try:
-            content = json.loads(self.path.read_text("utf-8"))
+            content = read_json(self.path)
             return Head(int(content["sequence"]), str(content["hash"]))
         except FileNotFoundError:
             return Head()
@@ -157,12 +159,12 @@ class Anchor:
         if self.read().sequence >= head.sequence:
             return
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self.path.parent)
             with locked(self.path.with_name(f".{self.path.name}.lock")):
                 if self.read().sequence >= head.sequence:
                     return
                 content = json.dumps({"sequence": head.sequence, "hash": head.hash})
-                write_whole(self.path, lambda file: file.write(content.encode()), replace=True)
+                write_whole(self.path, content.encode(), replace=True)
         except OSError as error:
             if error.errno != errno.EROFS:
                 raise

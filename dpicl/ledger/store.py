@@ -74,13 +74,10 @@ class Ledger:
     """
 
     def __init__(
-        self,
-        url: str | URL,
-        key: bytes | None,
-        anchor_file: Path,
-        witness: Witness | None = None,
+        self, url: str | URL, key: bytes | None, anchor_file: Path, witness: Witness | None = None
     ) -> None:
-        self._chain, self._witness = Chain(url, key, anchor_file, witness), witness
+        self._chain = Chain(url, key, anchor_file, witness)
+        self._witness = witness
         if key is not None:
             self._chain.check()
 
@@ -410,10 +407,12 @@ class Ledger:
         period.
         """
         accountant.check(release.guarantee)
-        is_part, name = holds_part(release.guarantee.event), release.account
+        is_part = holds_part(release.guarantee.event)
+        name = release.account
         with self._chain.changing() as change:
             fold = change.fold
-            state, known = fold.account(name), fold.charges.get(release.release_id)
+            state = fold.account(name)
+            known = fold.charges.get(release.release_id)
             account = state.account
             if known is not None:
                 # what drew it may have been seen before the ledger came back
@@ -433,7 +432,7 @@ class Ledger:
             if spent is not None:
                 before, after = (canonical(total.as_json()) for total in (state.total, spent))
             told = {**fold.told_of(name), "before": before, "spent": after}
-            change.append("reserved", {**_charged(fold, release), **told})
+            change.append("reserved", _charged(fold, release) | told)
         return Reservation("reserved", None, is_new=True)
 
     def check_horizon(self, release_id: str) -> None:
@@ -469,7 +468,7 @@ class Ledger:
             if idle is None or release.release_id in charges:
                 return False
             replaced = {"in_place_of": idle.release_id}
-            change.append("taken_up", {**_charged(change.fold, release), **replaced})
+            change.append("taken_up", _charged(change.fold, release) | replaced)
         return True
 
     def publish(self, release_id: str, artefact_sha256: str) -> str:
@@ -525,7 +524,8 @@ def _idle(fold: Fold, release: ReleaseCharge, differing: Sequence[str]) -> Charg
             {name: value for name, value in parameters.items() if name not in differing}
         )
 
-    same, mine = ("account", "mechanism", "guarantee"), but(release.parameters)
+    same = ("account", "mechanism", "guarantee")
+    mine = but(release.parameters)
     return next(
         (
             charge

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from dpicl.accounting.filters import Spent
 from dpicl.ground.errors import LedgerRefusedError
-from dpicl.ground.files import INODE, locked, write_whole
+from dpicl.ground.files import INODE, locked, make_private_folder, read_json, write_whole
 from dpicl.ledger.fold import Fold
 from dpicl.ledger.keys import Head, keyed_hash
 
@@ -117,8 +117,9 @@ class Witness:
 
     def _read(self, path: Path) -> Seen | None:
         try:
-            content = json.loads(path.read_text("utf-8"))
-            head, home = Head(int(content["sequence"]), str(content["hash"])), str(content["home"])
+            content = read_json(path)
+            head = Head(int(content["sequence"]), str(content["hash"]))
+            home = str(content["home"])
             accounts = tuple(
                 WitnessedAccount(path.stem, home, name, **told)
                 for name, told in content["accounts"].items()
@@ -131,9 +132,8 @@ class Witness:
             return None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerRefusedError(
-                f"{path}: is not what dpicl wrote; expected the file as it was, or that you "
-                f"remove it, after which nothing outside the state "
-                f"home tells what its ledger has spent"
+                f"{path}: is not what dpicl wrote; expected the file as it was, or that you remove "
+                "it, after which nothing outside the state home tells what its ledger has spent"
             ) from None
         return Seen(head, accounts, home)
 
@@ -145,7 +145,7 @@ class Witness:
         with ExitStack() as stack:
             if self._folder is not None:
                 with suppress(OSError):  # told where it is written
-                    self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    make_private_folder(self._folder)
                     stack.enter_context(locked(self._folder / ".lock"))
             yield
 
@@ -185,10 +185,8 @@ class Witness:
         }
         content = json.dumps({**vars(fold.head), "home": self._home, "accounts": accounts})
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(
-                self.path, lambda file: file.write(content.encode()), replace=True, named_later=True
-            )
+            make_private_folder(self.path.parent)
+            write_whole(self.path, content.encode(), replace=True, named_later=True)
         except OSError as error:
             self._warn(f"{self.path.parent}: {error.strerror}")
             return

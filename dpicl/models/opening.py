@@ -48,7 +48,8 @@ def open_scorer(
                 if beside is kind if kind.is_little else not beside.is_little:
                     del _opened[other]  # first, so that two models never fill the memory together
             _opened[key] = kind.open(*key)
-        scorer, is_chat = _opened[key], kind.is_templated and spec.api == "chat"
+        scorer = _opened[key]
+        is_chat = kind.is_templated and spec.api == "chat"
         return scorer.by_template if is_chat else scorer  # type: ignore[attr-defined]
 
 

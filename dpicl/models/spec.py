@@ -174,7 +174,12 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     """
     if changed := _CHANGES.fullmatch(name):
         changes = dict(change.split("=") for change in changed[2].split("&"))
-        return _changed(resolve_model(changed[1], registry), changes)
+        spec = resolve_model(changed[1], registry)
+        try:
+            return ModelSpec.model_validate(spec.model_dump() | changes)
+        except ValidationError as error:
+            place, rule = _first_of(error)
+        raise ModelRefusedError(f"model {spec.name!r}: {place}: {rule}")
     named = {
         **{
             model.name: ModelSpec(name=model.name, kind="transformers", id=model.id)
@@ -204,14 +209,6 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         f"model {name!r} is unknown; expected {known}, a folder with config.json, a GGUF file, a "
         f"hub id org/name[@revision], or {ENDPOINT_FORM}"
     )
-
-
-def _changed(spec: ModelSpec, changes: Mapping[str, str]) -> ModelSpec:
-    try:
-        return ModelSpec.model_validate({**spec.model_dump(), **changes})
-    except ValidationError as error:
-        place, rule = _first_of(error)
-    raise ModelRefusedError(f"model {spec.name!r}: {place}: {rule}")
 
 
 def _at(address: str) -> ModelSpec:
@@ -266,9 +263,8 @@ def check_egress(contract: Declared, unit: Unit, model: ModelSpec) -> None:
     if private and model.trust != "local":
         raise PrivacyError(
             f"{contract.name}: model {model.name!r} has trust {model.trust!r}, and epsilon=inf "
-            f"sends it rows without noise "
-            f"({private} cells); expected a finite epsilon, a local model, or a contract with "
-            f"`benchmark: true`"
+            f"sends it rows without noise ({private} cells); expected a finite epsilon, a local "
+            "model, or a contract with `benchmark: true`"
         )
 
 

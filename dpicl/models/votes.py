@@ -224,9 +224,8 @@ def check_public(rows: Iterable[Tokens], *, name: str, context: int | None) -> N
     if wrong:
         raise ModelError(
             f"a public prompt with what was written after it has {max(wrong)} tokens, but model "
-            f"{name!r} reads at least 1 "
-            f"and at most {context} (texts: {len(wrong)}); expected fewer tokens or a model with "
-            f"a longer context"
+            f"{name!r} reads at least 1 and at most {context} (texts: {len(wrong)}); expected "
+            "fewer tokens or a model with a longer context"
         )
 
 
@@ -267,7 +266,8 @@ class FreshSession:
     def __init__(
         self, requests: Sequence[VoteRequest], vote: Callable[[Sequence[VoteRequest]], list[Votes]]
     ) -> None:
-        self._requests, self._vote = OpenRequests(requests), vote
+        self._requests = OpenRequests(requests)
+        self._vote = vote
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
         """See `VotingSession.vote`."""
@@ -306,11 +306,10 @@ def candidates_of(logits: Any, known: Any, rule: VoteRule, xp: Any) -> Any:
 def candidates_of_all(logits: Any, known: Any, rule: VoteRule, xp: Any) -> list[Any]:
     """`candidates_of` every row of logits, shape (rows, vocabulary)."""
     public = logits[:, known]
-    possible, size = public > -float("inf"), public.shape[1]
-    count, margin = (
-        min(rule.candidates or size, size),
-        2 * rule.clip if rule.kind == "difference" and rule.clip is not None else 0.0,
-    )
+    possible = public > -float("inf")
+    size = public.shape[1]
+    count = min(rule.candidates or size, size)
+    margin = 2 * rule.clip if rule.kind == "difference" and rule.clip is not None else 0.0
     if not count or not len(public):
         return [known[:0]] * len(public)
     least = (
@@ -320,7 +319,8 @@ def candidates_of_all(logits: Any, known: Any, rule: VoteRule, xp: Any) -> list[
     )
     # few of many, which are sorted alone, in rows that are padded to the longest
     near = possible & (public >= least - margin)
-    sizes, found = near.sum(1).tolist(), xp.nonzero(near)
+    sizes = near.sum(1).tolist()
+    found = xp.nonzero(near)
     lines, places = found if isinstance(found, tuple) else found.T
     columns = (xp.cumsum(near, 1) - 1)[lines, places]
     values = xp.full_like(public[:, : max(sizes)], -float("inf"))
@@ -377,7 +377,8 @@ def whole_votes(
     if not counted.all():
         logits = xp.where(counted, logits, 0.0)
     if present is not None:
-        logits, counted = xp.where(present, logits, -float("inf")), counted & present
+        logits = xp.where(present, logits, -float("inf"))
+        counted = counted & present
     if rule.kind == "difference":
         assert rule.clip is not None
         chances = (

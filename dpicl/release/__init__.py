@@ -2,7 +2,6 @@
 published, at no further cost.
 """
 
-from dpicl.release.demonstrations import Demonstrations
-from dpicl.release.release import Release
+from dpicl.release.release import Demonstrations, Release
 
 __all__ = ["Demonstrations", "Release"]

@@ -40,11 +40,9 @@ Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
 
 
-def _sorted(facts: dict[str, Any]) -> Any:
-    return json.loads(json.dumps(facts, sort_keys=True))
-
-
-Facts = Annotated[dict[str, Any], AfterValidator(_sorted)]
+Facts = Annotated[
+    dict[str, Any], AfterValidator(lambda facts: json.loads(json.dumps(facts, sort_keys=True)))
+]
 """Names with plain JSON values; sorted, so that they have one form."""
 
 
@@ -314,8 +312,7 @@ _STYLE = """
 """  # noqa: E501
 _NOTE = (
     "This page was made from the certificate alone and proves nothing by itself: <code>dpicl "
-    "verify</code> checks the certificate, its "
-    "signature and its file."
+    "verify</code> checks the certificate, its signature and its file."
 )
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -340,7 +337,8 @@ def to_page(certificate: Certificate) -> str:
 
 def to_fragment(certificate: Certificate) -> str:
     """What stands in the page, with its style: for notebooks too."""
-    product, promises = certificate.product, not certificate.simulation
+    product = certificate.product
+    promises = not certificate.simulation
     kind = "promise" if promises else "nothing"
     file = f" · file <code>{escape(product.file.name)}</code>" if product.file else ""
     loss, *trusted = _promised(certificate)
@@ -372,9 +370,13 @@ def _in_short(certificate: Certificate) -> tuple[str, str, str]:
     """Tiles; the account as a bar, before, this release and what is left of the cap; and what pure
     losses mean to a reader with even odds.
     """
-    loss, accounting = certificate.privacy_loss, certificate.accounting
-    this, unit = loss.privacy_parameters, escape(loss.privacy_unit)
-    before, after, cap = accounting.spent_before, accounting.spent_after, accounting.cap
+    loss = certificate.privacy_loss
+    accounting = certificate.accounting
+    this = loss.privacy_parameters
+    unit = escape(loss.privacy_unit)
+    before = accounting.spent_before
+    after = accounting.spent_after
+    cap = accounting.cap
     shown = {
         "ε of this release": _epsilon(this),
         "δ": rounded(this.delta),
@@ -425,12 +427,10 @@ def _in_short(certificate: Certificate) -> tuple[str, str, str]:
 
 def _promised(certificate: Certificate) -> tuple[_Pairs, _Pairs, _Pairs]:
     """Names and values of loss, trust and accounting."""
-    loss, flavor, model, accounting = (
-        certificate.privacy_loss,
-        certificate.dp_flavor,
-        certificate.model,
-        certificate.accounting,
-    )
+    loss = certificate.privacy_loss
+    flavor = certificate.dp_flavor
+    model = certificate.model
+    accounting = certificate.accounting
     totals = {
         "Before": accounting.spent_before,
         "After": accounting.spent_after,
@@ -476,12 +476,10 @@ def _promised(certificate: Certificate) -> tuple[_Pairs, _Pairs, _Pairs]:
 
 def _made(certificate: Certificate) -> tuple[_Pairs, _Pairs]:
     """Names and values of implementation and evidence."""
-    made, evidence, file, signature = (
-        certificate.implementation,
-        certificate.evidence,
-        certificate.product.file,
-        certificate.signature,
-    )
+    made = certificate.implementation
+    evidence = certificate.evidence
+    file = certificate.product.file
+    signature = certificate.signature
     return (
         [
             (

@@ -28,7 +28,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpicl.ground.errors import CertificateError, ParameterError
-from dpicl.ground.files import publish
+from dpicl.ground.files import publish, sha256_of
 from dpicl.home.settings import KEY, Settings, check_restored
 from dpicl.ledger.keys import keyed_hash, load_key
 from dpicl.release.certificate import LARGEST_BYTES, Certificate, File, Signature
@@ -60,7 +60,7 @@ def write_certified(
     buffer = BytesIO()
     write(buffer)
     content = buffer.getvalue()
-    file = File(name=path.name, sha256=hashlib.sha256(content).hexdigest())
+    file = File(name=path.name, sha256=sha256_of(content))
     of_file = signed(
         certificate.model_copy(
             update={"product": certificate.product.model_copy(update={"file": file})}

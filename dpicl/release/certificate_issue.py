@@ -92,7 +92,8 @@ def certify(
                 f"first"
             )
         (named,) = named_releases(account, contract, method, [point], settings, facts).values()
-        release, part = named.paying, named.charge
+        release = named.paying
+        part = named.charge
         artefact = ledger.published(part.release_id)
         if artefact is None:
             raise LedgerError(
@@ -120,7 +121,7 @@ def certify(
         ),
         settings,
     )
-    publish(path, lambda file: file.write(made.to_json()), mode=PRIVATE_MODE)
+    publish(path, made.to_json(), mode=PRIVATE_MODE)
     return Certificate.from_json(path.read_bytes())  # of several the first
 
 
@@ -137,15 +138,16 @@ class _Charged:
 def _statement(
     contract: Declared, method: Method, point: Point[Any], charged: _Charged, settings: Settings
 ) -> Certificate:
-    cost, release, part = method.cost(contract, point), charged.release, charged.part
+    cost = method.cost(contract, point)
+    release = charged.release
+    part = charged.part
     records, charge = _records(release, settings)
     if part is not release:
         records += _records(part, settings)[0]
-    guarantee, parameters = (
-        guarantee_from_json(json.loads(charge["guarantee"])),
-        json.loads(charge["parameters"]),
-    )
-    simulation, amplified = bool(parameters["simulated"]), cost.amplified is not None
+    guarantee = guarantee_from_json(json.loads(charge["guarantee"]))
+    parameters = json.loads(charge["parameters"])
+    simulation = bool(parameters["simulated"])
+    amplified = cost.amplified is not None
     accounting = _accounting(contract, release.account, charge, sampled=amplified)
     return Certificate(
         certifies=promise(guarantee, accounting, simulation=simulation),
@@ -160,7 +162,7 @@ def _statement(
         ),
         dp_flavor=certificate.Flavor(
             name="None" if simulation else "Approximate DP" if guarantee.delta > 0 else "Pure DP",
-            unprotected_quantities=unprotected(contract),
+            unprotected_quantities=(_ROW_COUNT,) if contract.tells_row_count else (),
         ),
         privacy_loss=certificate.PrivacyLoss(
             privacy_unit=guarantee.unit,
@@ -209,7 +211,8 @@ def _records(
     Raises LedgerRefusedError: one of them is no record of this installation's ledger, or none
     charged the release.
     """
-    key, charge = ledger_key(settings), None
+    key = ledger_key(settings)
+    charge = None
     stored = accounts.read(accounts.receipt_of(settings, release.account, release.release_id))
     for record in stored:
         content = true_content(key, record)
@@ -287,28 +290,26 @@ def _periods(contract: Declared, period: str) -> str:
 
 _SIMULATION = (
     "Nothing is certified: this is a simulation on a public benchmark. Its noise is seeded, so "
-    "that anyone with the seed can remove it, and no account "
-    "with a cap paid for it."
+    "that anyone with the seed can remove it, and no account with a cap paid for it."
 )
 THREAT = (
     "Anybody who sees this release and all others that the account paid for, with any side "
-    "information, all other rows included, and "
-    "unlimited computation, and who may have chosen later releases after seeing earlier ones. "
-    "Not: somebody who can read the curator's "
-    "machine or state home."
+    "information, all other rows included, and unlimited computation, and who may have chosen "
+    "later releases after seeing earlier ones. Not: somebody who can read the curator's machine or "
+    "state home."
 )
 COMPOSITION = (
     "Every release charged to the account counts, published or not, whatever method or contract "
-    "made it, and however later ones were "
-    "chosen (sequential composition, fully adaptive, by a privacy filter; losses of pure releases "
-    "add up). What other accounts, ledgers "
-    "or organisations release about the same people is not counted. Totals are those at this "
-    "charge; later releases add to them."
+    "made it, and however later ones were chosen (sequential composition, fully adaptive, by a "
+    "privacy filter; losses of pure releases add up). What other accounts, ledgers or "
+    "organisations release about the same people is not counted. Totals are those at this charge; "
+    "later releases add to them."
 )
 POST_PROCESSING = (
     "Whatever is derived from the release without the rows, any number of times, costs nothing "
     "more."
 )
+_ROW_COUNT = "the number of rows: the contract says that it is public"
 _LARGEST = 20.0
 """Epsilons beyond are not written as a factor."""
 _ALWAYS = (
@@ -321,8 +322,7 @@ _ALWAYS = (
     ),
     (
         "Whether the program ran unchanged: this is the installation's own signed statement, and "
-        "no "
-        "audit of it."
+        "no audit of it."
     ),
 )
 
@@ -340,9 +340,8 @@ def promise(guarantee: Guarantee, accounting: Accounting, *, simulation: bool) -
     factor = rounded(math.exp(guarantee.epsilon)) if guarantee.epsilon < _LARGEST else "e^epsilon"
     first = (
         f"Differential privacy with epsilon {rounded(guarantee.epsilon)} and delta "
-        f"{rounded(guarantee.delta)} for one {guarantee.unit}: "
-        f"{change} changes the probability of any outcome by a factor of at most "
-        f"{factor}{exception}."
+        f"{rounded(guarantee.delta)} for one {guarantee.unit}: {change} changes the probability of "
+        f"any outcome by a factor of at most {factor}{exception}."
     )
     if accounting.spent_before is None or accounting.spent_after is None or accounting.cap is None:
         return first
@@ -359,23 +358,18 @@ def promise(guarantee: Guarantee, accounting: Accounting, *, simulation: bool) -
 
 def unit_in_words(name: str, contract: Declared) -> str:
     """Whom the promise is made to."""
-    person = contract.privacy.person
-    if person:
+    if contract.privacy.person:
         return f"One person with all of their rows, of which at most {most_rows(contract)} enter."
     what = "row" if isinstance(contract, Contract) else "text with its label"
-    return (
-        f"One client, who holds one {what}."
-        if name == "client"
-        else f"One {what}. Somebody with several is protected for each by itself."
-    )
+    if name == "client":
+        return f"One client, who holds one {what}."
+    return f"One {what}. Somebody with several is protected for each by itself."
 
 
 def most_rows(contract: Declared) -> str:
     """How many rows of a person enter, in words."""
-    person, periods = (
-        contract.privacy.person,
-        len(contract.releases.calendar.periods) if contract.releases.horizon else 0,
-    )
+    person = contract.privacy.person
+    periods = len(contract.releases.calendar.periods) if contract.releases.horizon else 0
     assert person is not None
     if not periods:
         return f"{person.max_rows}"
@@ -440,20 +434,9 @@ def release_type(contract: Declared) -> str:
             f"Counters of a table that grows: one charge for "
             f"{len(contract.releases.calendar.periods)} periods, a new one every {every}"
         )
-    return (
-        "One release"
-        if every == "once"
-        else f"Many releases: a new one every {every}, each charged"
-    )
-
-
-def unprotected(contract: Declared) -> tuple[str, ...]:
-    """What is published without noise."""
-    return (
-        ("the number of rows: the contract says that it is public",)
-        if contract.tells_row_count
-        else ()
-    )
+    if every == "once":
+        return "One release"
+    return f"Many releases: a new one every {every}, each charged"
 
 
 def not_covered(contract: Declared, head: Mapping[str, str]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ Guarantee   none spent: from public facts to a contract and a cap; rows are only
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from dpicl.data.reading.files import SUFFIXES
 from dpicl.data.reading.parse import check_columns
 from dpicl.data.reading.typed_columns import as_arrow, check_types, is_pandas
 from dpicl.ground.errors import DeclarationError, ParameterError
+from dpicl.ground.files import sha256_of
 from dpicl.ground.objects import SCHEME
 from dpicl.ground.yaml_file import read_yaml, validate
 from dpicl.home.accounts import addresses_of, one_ledger, open_ledger
@@ -197,7 +197,7 @@ def with_account(planned: PlannedRelease, settings: Settings) -> PlannedRelease:
         paying = ledger.payer_at(addresses, named=contract.account)
         own = contract.account or paying or contract.name
         if contract.account is None and paying is None and own in accounts:
-            own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
+            own = f"{own[:32]}_{sha256_of(' '.join(addresses))[:6]}"
     changed: dict[str, Any] = {"account": own}
     if not settings.given.has_cap:
         account = account_of(contract, planned.method)
@@ -217,9 +217,11 @@ def _content(schema: Schema) -> tuple[dict[str, Any], str]:
         columns = json.loads(schema.model_dump_json(include={"columns"}, context=IN_FULL))
         return json.loads(schema.model_dump_json()) | columns, f"{schema.name}.yaml"
     if isinstance(schema, str | PathLike):
-        content, file = read_yaml(Path(schema)), Path(schema).name
+        content = read_yaml(Path(schema))
+        file = Path(schema).name
     else:
-        content, file = _plain(schema), "schema"
+        content = _plain(schema)
+        file = "schema"
     if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
         raise DeclarationError(
             file, "columns", "is missing", "{name: {type: …, bounds or categories}} of every column"
@@ -242,14 +244,12 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, list | tuple):
         members = [_plain(member) for member in value]
-        return (
-            members
-            if all(isinstance(member, bool) for member in members)
-            else [
-                as_written(member) if member is True or member is False else member
-                for member in members
-            ]
-        )
+        if all(isinstance(member, bool) for member in members):
+            return members
+        return [
+            as_written(member) if member is True or member is False else member
+            for member in members
+        ]
     return value
 
 
@@ -312,7 +312,10 @@ def quote_of(request: ReleaseRequest, settings: Settings) -> list[AccountQuote]:
 def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | PublishedRelease:
     """What is to be made; or texts that stand."""
     if isinstance(settings.declared(request.dataset), TextContract):
-        check_no_window(request.dataset, request.window)
+        if request.window is not None:
+            raise ParameterError(
+                "window", request.window, f"none: {request.dataset} has no horizon of periods"
+            )
         from dpicl.release.pipelines import model_named
         from dpicl.release.texts import not_released, planned_texts, standing_texts
 
@@ -345,9 +348,3 @@ def _made(planned: PlannedRelease, request: ReleaseRequest, settings: Settings) 
 
         return release_planned(planned, settings, until=request.period, window=request.window)
     return release_once(planned, settings)
-
-
-def check_no_window(dataset: str, window: int | None) -> None:
-    """Refuse a window of what has no periods. Raises ParameterError: one is given."""
-    if window is not None:
-        raise ParameterError("window", window, f"none: {dataset} has no horizon of periods")

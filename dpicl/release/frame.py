@@ -38,7 +38,8 @@ class ReleasedTable(pd.DataFrame):
                     types_mapper=lambda _, kind=kind: kind
                 )
         table = cls(frame)
-        table._release, table._schema = release, rows.schema
+        table._release = release
+        table._schema = rows.schema
         return table
 
     @property
@@ -84,14 +85,13 @@ class ReleasedTable(pd.DataFrame):
         return self._write(path_or_buf, "csv")
 
     def _write(self, path: Any, form: str) -> None:
-        rows = self._release.arrow(len(self))
-        if not rows.equals(self.to_arrow()):
+        if not self._release.arrow(len(self)).equals(self.to_arrow()):
             raise DpiclError(
                 f"to_{form}: this table was changed since it was released; expected "
                 f"pandas.DataFrame(table).to_{form}(…)"
             )
         self._release.write(Path(path), form, len(self))
-        from dpicl.release.demonstrations import formulas
+        from dpicl.release.release import formulas
 
         if form == "csv" and (told := formulas(self._release.contract)):
             warnings.warn(f"{Path(path).name}{told}", stacklevel=3)

@@ -282,7 +282,8 @@ class Horizon:
         """Freeze, note, draw and publish in order the periods that are over and not `published`;
         gives what all of them published.
         """
-        frozen, made = list(history), list(published)
+        frozen = list(history)
+        made = list(published)
         arrived = arrival_periods(rows, self.contract)
         for period in range(len(made) + 1, over + 1):
             stands = self.frozen.read(period)
@@ -375,7 +376,8 @@ def entering_counts(
 
 
 FOLDER = "series"
-_ABOUT, _ARRAYS = "about.json", "arrays"
+_ABOUT = "about.json"
+_ARRAYS = "arrays"
 _NAME_BYTES = 16
 
 
@@ -493,7 +495,8 @@ def _packed(flat: np.ndarray, entered: Entered) -> tuple[dict[str, Any], bytes]:
     """All arrays one after another, and what they are: many small files of arrays would take longer
     to read than to count.
     """
-    counts, rows = _narrow(flat), _narrow(entered.rows)
+    counts = _narrow(flat)
+    rows = _narrow(entered.rows)
     about = {"counts": counts.dtype.str, "persons": len(rows), "rows": rows.dtype.str}
     return about, counts.tobytes() + entered.persons.tobytes() + rows.tobytes()
 
@@ -533,7 +536,8 @@ def release_planned(
     places = window_of(planned, until=until, window=window, now=now)
     if places is None:
         return release_once(planned, settings)
-    (first, last), contract = places, planned.contract
+    first, last = places
+    contract = planned.contract
     assert isinstance(contract, Contract)
     names = contract.releases.calendar.periods
     planned = replace(planned, period=names[last - 1])  # which deliveries are read goes by it
@@ -565,7 +569,8 @@ def window_of(
     horizon. The arguments are those of `release_planned`. Raises ParameterError: it is not over, or
     reaches back by none; or a window is given for what is no horizon.
     """
-    contract, method = planned.contract, planned.method
+    contract = planned.contract
+    method = planned.method
     if not METHODS[method].is_series(contract):
         check_window(contract, method, window)
         return None

@@ -71,11 +71,7 @@ class FileJournal:
         Where a twin's release was published meanwhile the journal is gone: what is drawn here will
         not be published.
         """
-        publish(
-            self._path(key, step),
-            lambda file: file.write(json.dumps(tokens).encode()),
-            mode=PRIVATE_MODE,
-        )
+        publish(self._path(key, step), json.dumps(tokens).encode(), mode=PRIVATE_MODE)
         return self.read(key, step) or tokens
 
     def stream(self, key: str, name: str) -> Stream:
@@ -87,11 +83,7 @@ class FileJournal:
         seed = self._folder(key) / SEED
         if key not in self._seeds or not seed.exists():  # what was forgotten is forgotten here too
             if not seed.exists():
-                publish(
-                    seed,
-                    lambda file: file.write(system_stream().bytes(KEY_BYTES)),
-                    mode=PRIVATE_MODE,
-                )
+                publish(seed, system_stream().bytes(KEY_BYTES), mode=PRIVATE_MODE)
             self._seeds[key] = seed.read_bytes()
         return Stream(bytes.fromhex(keyed_hash(self._seeds[key], "journal", name)), simulated=False)
 
@@ -158,7 +150,8 @@ def _key(settings: Settings) -> bytes:
     return load_key(settings.home / "keys" / "snapshots.key")
 
 
-_MEMBERS, _BITS = "members", ".bits"
+_MEMBERS = "members"
+_BITS = ".bits"
 
 
 @dataclass
@@ -229,7 +222,7 @@ class FileSpending:
         return np.unpackbits(content, count=members).astype(bool)
 
     def _write(self, name: str, content: bytes) -> None:
-        publish(self.folder / name, lambda file: file.write(content), mode=PRIVATE_MODE)
+        publish(self.folder / name, content, mode=PRIVATE_MODE)
 
     def _broken(self, what: str) -> LedgerError:
         return LedgerError(

@@ -28,7 +28,10 @@ from dpicl.methods.text_method import TextMethod
 
 POST_PROCESSING = {"estimator", "shot_selection"}
 """Options that change nothing of a release: it is charged once for all of them."""
-WRITER, EMBEDDER, PERIOD, QUERIES = "writer", "embedder", "period", "queries_sha256"
+WRITER = "writer"
+EMBEDDER = "embedder"
+PERIOD = "period"
+QUERIES = "queries_sha256"
 PART = "part_of"
 """The parameter of a period's release that names its horizon's."""
 
@@ -61,7 +64,8 @@ def parameters_of(
         for name, choice in method.identity(contract, point).items()
         if name not in POST_PROCESSING
     }
-    writer, embedder = facts.writer, facts.embedder
+    writer = facts.writer
+    embedder = facts.embedder
     return {
         "epsilon": point.epsilon,
         "shots": point.shots,
@@ -72,7 +76,7 @@ def parameters_of(
             else {}
         ),
         "replicate": point.seed,
-        "simulated": contract.privacy.budget.benchmark,
+        "simulated": contract.is_benchmark,
         **choices,
         **facts.extra,
         **({} if facts.period == ONCE else {PERIOD: facts.period}),
@@ -87,13 +91,7 @@ def period_named(contract: Declared, method: str, period: str) -> str:
 
 
 def part_of(
-    key: bytes,
-    horizon: Release,
-    digest: str,
-    *,
-    index: int,
-    period: str,
-    noted: Mapping[str, Any],
+    key: bytes, horizon: Release, digest: str, *, index: int, period: str, noted: Mapping[str, Any]
 ) -> Release:
     """The release of a horizon's period, counted from 1, which costs nothing beside it; its name
     says nothing of rows.
@@ -154,11 +152,9 @@ def account_of(contract: Declared, method: str) -> Account:
     """The account as a contract speaks of it: unit, relation and caps; its name counts where the
     rows have no account yet. A local method on rows that may come and go is a PrivacyError.
     """
-    privacy, budget, local = (
-        contract.privacy,
-        contract.privacy.budget,
-        METHODS[method].trust == "local",
-    )
+    privacy = contract.privacy
+    budget = contract.privacy.budget
+    local = METHODS[method].trust == "local"
     if local and budget.benchmark:
         return Account(
             contract.name + CLIENTS,

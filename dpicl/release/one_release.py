@@ -55,7 +55,8 @@ from dpicl.release.request import (
 from dpicl.release.rows import Rows, check_rules, drafted, marked, note_state, warnings_of
 
 TABULAR = tuple(name for name, entry in METHODS.entries.items() if entry.data == "table")
-BEGIN_LOCK, RELEASE_LOCK = ".protect.lock", "lock"
+BEGIN_LOCK = ".protect.lock"
+RELEASE_LOCK = "lock"
 """Of the home while a release by itself begins, and of its folder of private rows while it is
 made.
 """
@@ -113,7 +114,8 @@ def planned_table(request: ReleaseRequest, settings: Settings) -> PlannedRelease
     """The release of a table that is asked for. Raises DpiclError: a name or value breaks a
     rule.
     """
-    trust, contract = request.trust, settings.declared(request.dataset)
+    trust = request.trust
+    contract = settings.declared(request.dataset)
     if trust not in DEFAULTS:
         raise ParameterError("trust", trust, " or ".join(sorted(DEFAULTS)))
     has_horizon = trust == "central" and contract.releases.horizon is not None
@@ -134,20 +136,22 @@ def planned_table(request: ReleaseRequest, settings: Settings) -> PlannedRelease
         _ = request.period is None or calendar.index(request.period)
     else:
         period = period_of(contract, chosen, clock())
-    stated, known = dict(request.options), METHODS[method].options.model_fields
+    stated = dict(request.options)
+    known = METHODS[method].options.model_fields
     if unknown := [name for name in stated if name not in known]:
         raise ParameterError(
             "option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these"
         )
     usual = METHODS[method].default_options(contract, stated, request.epsilon)
-    return planned_release(request, contract, method, {**usual, **stated}, period)
+    return planned_release(request, contract, method, usual | stated, period)
 
 
 def check_release(planned: PlannedRelease, settings: Settings) -> None:
     """What is refused before a row is read, but for caps. Raises DpiclError: a rule is broken, or
     the rows are not at hand.
     """
-    contract, method = planned.contract, METHODS[planned.method]
+    contract = planned.contract
+    method = METHODS[planned.method]
     if planned.writer is not None:
         check_writer(contract, planned.method, planned.writer)
     method.check(contract, planned.point)
@@ -160,7 +164,7 @@ def check_release(planned: PlannedRelease, settings: Settings) -> None:
 
 def check_cap(planned: PlannedRelease, settings: Settings) -> None:
     """Refuse a release that would pass its account's cap. Raises BudgetError: it would."""
-    if not planned.contract.privacy.budget.benchmark:
+    if not planned.contract.is_benchmark:
         check_quotes(quote_release(planned, settings))
 
 
@@ -168,7 +172,8 @@ def release_once(planned: PlannedRelease, settings: Settings) -> PublishedReleas
     """Make a release, unless it was made before. Raises DpiclError: a value breaks a rule, or the
     budget does not allow it; nothing was read then.
     """
-    contract, method = planned.contract, planned.method
+    contract = planned.contract
+    method = planned.method
     with (
         one_ledger(settings),
         open_ledger(settings) as ledger,
@@ -176,8 +181,7 @@ def release_once(planned: PlannedRelease, settings: Settings) -> PublishedReleas
     ):
         check_release(planned, settings)
         check_cap(planned, settings)
-        make = clean_errors("release", _made)
-        content, is_new, account = make(planned, settings, ledger, rows)
+        content, is_new, account = clean_errors("release", _made)(planned, settings, ledger, rows)
         spent = spending_sentence(ledger, account, 1, int(is_new))
     if isinstance(contract, Contract):
         drawn: Any = tabular(method).decode(content, contract, planned.point)
@@ -190,7 +194,9 @@ def _made(
     planned: PlannedRelease, settings: Settings, ledger: Ledger, rows: Rows
 ) -> tuple[bytes, bool, str]:
     """The published bytes, whether they were charged now, and by which account."""
-    contract, method, asked = planned.contract, planned.method, [planned.point]
+    contract = planned.contract
+    method = planned.method
+    asked = [planned.point]
     if planned.writer is not None:
         from dpicl.release.readers import check_reading
 
@@ -199,7 +205,8 @@ def _made(
     ready(rows, planned.period)
     named = name_of(ledger, planned, settings)
     reserved = named.reserve(ledger)
-    release, is_ours = named.charge.release_id, False
+    release = named.charge.release_id
+    is_ours = False
     if reserved.is_missing:
         if planned.writer is None:
             draft = drafted(rows, method, asked, marked(rows, method, asked))[named.key]
@@ -209,7 +216,7 @@ def _made(
         if ledger.published(release) is None:  # else a twin was faster
             is_ours = named.publish(ledger, draft)
     content = named.read(ledger)
-    if not contract.privacy.budget.benchmark:
+    if not contract.is_benchmark:
         note_state(rows, {release}, {release} if is_ours else set())
     if planned.writer is not None:
         from dpicl.release.journal import forget
@@ -227,7 +234,7 @@ def ready(
     rows.read(period, uncounted)
     rules, violated = rows.verdicts()
     check_rules(rules, violated, rows.contract.name)
-    if violated and not rows.contract.privacy.budget.benchmark:
+    if violated and not rows.contract.is_benchmark:
         tell_holder(warnings_of(rules, violated, rows.contract.name))
     rows.split(None if isinstance(rows.contract, TextContract) else 1)
 
@@ -238,7 +245,8 @@ def _written(planned: PlannedRelease, settings: Settings, rows: Rows, release: s
     from dpicl.release.journal import FileJournal
     from dpicl.release.readers import writer_of
 
-    contract, point = planned.contract, planned.point
+    contract = planned.contract
+    point = planned.point
     assert isinstance(contract, TextContract)
     assert planned.writer is not None
     journal = FileJournal(

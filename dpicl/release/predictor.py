@@ -40,7 +40,8 @@ from dpicl.data.values import Meaning, RowForm
 from dpicl.ground.errors import DataError, DpiclError
 from dpicl.ground.types import ReleasedRows
 
-_LEAVES, _SHOWN = 8, 9
+_LEAVES = 8
+_SHOWN = 9
 
 
 class RowsError(DataError, ValueError):
@@ -100,7 +101,8 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         names = list(self.feature_names_in_)
         if not hasattr(rows, "columns") and not hasattr(rows, "__arrow_c_stream__"):
-            array, rule = None, ""
+            array = None
+            rule = ""
             try:
                 array = check_array(rows, dtype=None, ensure_all_finite=False)
             except ValueError as error:  # which shows all values in its further lines
@@ -268,11 +270,9 @@ def _label_column(name: str, labels: Any) -> pa.Array:
     ):
         column = pa.chunked_array(labels).combine_chunks()
         # a table of one column
-        return (
-            column.field(0)
-            if pa.types.is_struct(column.type) and column.type.num_fields == 1
-            else column
-        )
+        if pa.types.is_struct(column.type) and column.type.num_fields == 1:
+            return column.field(0)
+        return column
     if not isinstance(labels, pd.Series):
         labels = pd.Series(column_or_1d(labels, warn=True))
     return column_of(name, labels)
@@ -294,9 +294,9 @@ class Predictor(Pipeline):  # type: ignore[misc]
 
     def __getitem__(self, place: Any) -> Any:
         """A step, or a plain pipeline of some."""
-        return (
-            Pipeline(self.steps[place]) if isinstance(place, slice) else super().__getitem__(place)
-        )
+        if isinstance(place, slice):
+            return Pipeline(self.steps[place])
+        return super().__getitem__(place)
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Predictor:
         """Fit the model to other rows than the released ones."""
@@ -337,7 +337,9 @@ def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Predictor:
             f"{contract.name}: states no label, or nothing to predict it from; expected `label` "
             f"and one more column"
         )
-    labels, bins, weights = Labels.of(form.label, contract), form.encoding.decode(rows.codes), None
+    labels = Labels.of(form.label, contract)
+    bins = form.encoding.decode(rows.codes)
+    weights = None
     targets = labels.targets
     if labels.is_number:
         model: Any = HistGradientBoostingRegressor(

@@ -11,7 +11,6 @@ State       private/journals/<release>    slots/<number>.json; for each state of
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -24,7 +23,7 @@ from dpicl.contract.text import Classification, TextContract
 from dpicl.data.prompts import asking_prompt, keywords_query
 from dpicl.data.text_files import load_texts, split_texts, texts_digest
 from dpicl.ground.errors import BudgetError, DpiclError, LedgerError
-from dpicl.ground.files import PRIVATE_MODE, locked, read_json, write_json
+from dpicl.ground.files import PRIVATE_MODE, locked, read_json, sha256_of, write_json
 from dpicl.ground.types import PrivateTable, ReleasedPrompts
 from dpicl.ground.yaml_file import validate
 from dpicl.home.accounts import ledger_key, open_ledger, write_receipt
@@ -42,13 +41,12 @@ from dpicl.methods.grid import points
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.models.asking import AskedBy, public_answer
 from dpicl.models.embedding import check_embedder, embedder_fingerprint, open_embedder
-from dpicl.models.opening import open_scorer
 from dpicl.models.requests import Sampling, Scorer, TextGenerator
 from dpicl.models.spec import ModelSpec, generate_texts
 from dpicl.release.journal import FileJournal, FileSpending, KeptVotes, sweep_votes, votes_folder
 from dpicl.release.names import ReleaseFacts, accounts_of, open_account
 from dpicl.release.pipelines import model_named
-from dpicl.release.readers import check_reader, fingerprint, public_corpus, settled_model
+from dpicl.release.readers import check_reader, fingerprint, reader_of, settled_model
 from dpicl.release.releases import named_releases, paying_account
 from dpicl.release.request import check_named, check_writer, period_of
 
@@ -76,7 +74,9 @@ class QuerySession:
     def __init__(
         self, request: EnsembleRequest, settings: Settings, *, again: bool = False
     ) -> None:
-        self._request, self._settings, self._again = request, settings, again
+        self._request = request
+        self._settings = settings
+        self._again = again
         sweep_votes(settings)
         with open_ledger(settings) as ledger:
             account = open_account(ledger, request.contract, DpIcl.name, settings)
@@ -127,12 +127,10 @@ class QuerySession:
                 assert refusal is not None
                 raise refusal
             release, slot, charged = placed[query]
-            contract, model, answer, plan = (
-                self._request.contract,
-                self._model,
-                answers[query],
-                release.plan,
-            )
+            contract = self._request.contract
+            model = self._model
+            answer = answers[query]
+            plan = release.plan
             task = contract.task
             if (
                 isinstance(answer, list)
@@ -148,7 +146,9 @@ class QuerySession:
                 )[0].strip()
             else:
                 text = answer_text(contract, answer)
-            number, count, repeated = slot.number + 1, plan.shape.queries, slot.answer is not None
+            number = slot.number + 1
+            count = plan.shape.queries
+            repeated = slot.answer is not None
             yield Answered(
                 query, text, number, count, repeated, charged, plan.guarantee, plan.per_query
             )
@@ -166,7 +166,8 @@ class QuerySession:
             if (slot := release.take(query)) is not None:
                 return release, slot, charged
         if self._releases and not self._again:
-            name, count = self._request.contract.name, self._request.contract.query_count
+            name = self._request.contract.name
+            count = self._request.contract.query_count
             raise BudgetError(
                 f"account {name!r}: all {count} queries that were charged for are answered; "
                 f"expected a query that was asked before, "
@@ -174,7 +175,8 @@ class QuerySession:
             )
         release = self._release(self._next)
         self._next += 1
-        charged, slot = release.open(), release.take(query)
+        charged = release.open()
+        slot = release.take(query)
         self._releases.append(release)
         return (release, slot, charged) if slot is not None else self._place(query)
 
@@ -182,9 +184,11 @@ class QuerySession:
         """The release of this index, charged or not: named by the period, the model, the contract
         and the number of queries.
         """
-        request, settings = self._request, self._settings
+        request = self._request
+        settings = self._settings
         with open_ledger(settings) as ledger:
-            contract, writer = request.contract, fingerprint(request.model)
+            contract = request.contract
+            writer = fingerprint(request.model)
             extra = {"asked": "one by one", "queries": contract.query_count}
             embedder = embedder_fingerprint(request.embedder)
             facts = ReleaseFacts(request.period, writer, embedder, extra)
@@ -204,9 +208,7 @@ class QuerySession:
     @cached_property
     def _rows(self) -> PrivateTable:
         contract = self._request.contract
-        table = load_texts(
-            contract, data_folder=self._settings.data, cache_folder=self._settings.cache
-        )
+        table = load_texts(contract, **self._settings.folders)
         check_published(contract, partial(content_digest, contract, table), self._settings)
         return split_texts(table, contract.model_copy(update={"query_count": 1})).train
 
@@ -216,17 +218,13 @@ class QuerySession:
 
     @cached_property
     def _model(self) -> Scorer:
-        wanted, settings = text_answers.wanted_of(self._request.contract), self._settings
+        wanted = text_answers.wanted_of(self._request.contract)
+        settings = self._settings
         model = public_answer(
-            self._request.model.name,
-            lambda: open_scorer(
-                self._request.model,
-                models_folder=settings.models,
-                corpus=public_corpus(),
-                wanted=wanted,
-            ),
+            self._request.model.name, lambda: reader_of(self._request.model, settings, wanted)
         )
-        request, method = self._request, on_texts(DpIcl.name)
+        request = self._request
+        method = on_texts(DpIcl.name)
         asked = request.contract, request.point(0)
         check_reader(
             request.contract,
@@ -332,13 +330,11 @@ class EnsembleRelease:
         rows: str,
         settings: Settings,
     ) -> None:
-        self._request, self.named, self._train, self._rows, self._settings = (
-            request,
-            named,
-            train,
-            rows,
-            settings,
-        )
+        self._request = request
+        self.named = named
+        self._train = train
+        self._rows = rows
+        self._settings = settings
         self.plan: EnsemblePlan = plan_release(request.contract, request.point(number))
         self._draws = draws_for(request.contract, number)
         self._taken: dict[str, int] = {}
@@ -366,10 +362,7 @@ class EnsembleRelease:
             return False
         self._settings.private("journals", self.named.release_id, "slots")
         # else a twin might see one's mark or charge alone
-        with (
-            locked(self._folder / ".lock"),
-            open_ledger(self._settings) as ledger,
-        ):
+        with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:
             is_new = ledger.reserve(self.named).is_new if self.is_open else self._open_first(ledger)
             write_receipt(ledger, self.named, self._settings)
             ledger.begin_drawing(self.named.release_id)
@@ -419,8 +412,11 @@ class EnsembleRelease:
         """Ask the model with private rows for these slots, and store the noisy answers. Raises
         ModelError: not for what a prompt holds.
         """
-        contract, settings, key = self._request.contract, self._settings, self.plan.point.key
-        name, rows = self.named.release_id, self._rows
+        contract = self._request.contract
+        settings = self._settings
+        key = self.plan.point.key
+        name = self.named.release_id
+        rows = self._rows
         embedder = open_embedder(self._request.embedder) if self.plan.shape.embeds else None
         job = AnsweringJob(
             contract,
@@ -468,4 +464,4 @@ class EnsembleRelease:
 
 
 def _mark(query: str) -> str:
-    return hashlib.sha256(query.encode()).hexdigest()
+    return sha256_of(query)

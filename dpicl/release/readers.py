@@ -5,7 +5,6 @@ decided before anything is named, and stands from then on.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from dpicl.contract.pipeline import Point
 from dpicl.contract.text import TextContract
 from dpicl.ground.cache import checked
 from dpicl.ground.errors import ModelError
-from dpicl.ground.files import read_json, write_json
+from dpicl.ground.files import read_json, sha256_of, write_json
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account
@@ -47,12 +46,10 @@ def public_corpus() -> tuple[str, ...]:
     which hold what rows say, would otherwise come out in texts that the model writes for another
     account.
     """
-    return tuple(
-        json.loads(checked("models/local/tiny_corpus.json", _CORPUS).read_text(encoding="utf-8"))
-    )
+    return tuple(json.loads(checked("models/local/tiny_corpus.json", _CORPUS).read_text("utf-8")))
 
 
-def reader_of(spec: ModelSpec, settings: Settings, wanted: Wanted) -> Scorer:
+def reader_of(spec: ModelSpec, settings: Settings, wanted: Wanted = "scores") -> Scorer:
     """A model that answers prompts with private rows; it may see them."""
     return open_scorer(spec, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
 
@@ -147,10 +144,8 @@ def measured(
     """What public questions decide of a model that is open, measured once for these weights and
     this template; None where not yet.
     """
-    parts = [fingerprint(spec), template, hashlib.sha256(QUESTIONS.read_bytes()).hexdigest()]
-    place = (
-        settings.models / "asked" / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
-    )
+    parts = [fingerprint(spec), template, sha256_of(QUESTIONS.read_bytes())]
+    place = settings.models / "asked" / f"{sha256_of(json.dumps(parts))}.json"
     if not place.exists():
         if not measure:
             return None
@@ -169,9 +164,7 @@ def measured(
 
 def _opened(spec: ModelSpec, api: Literal["chat", "completions"], settings: Settings) -> Scorer:
     asked = spec.model_copy(update={"api": api})
-    return public_answer(
-        spec.name, lambda: open_scorer(asked, models_folder=settings.models, corpus=public_corpus())
-    )
+    return public_answer(spec.name, lambda: reader_of(asked, settings))
 
 
 def _charged(spec: ModelSpec, accounts: Sequence[str], settings: Settings) -> AskedBy | None:

@@ -6,13 +6,16 @@
     release.predictor()          a scikit-learn classifier or regressor
     release.quality()            expected errors, and what a classifier is worth
 
+Demonstrations come in the forms that prompts, chat models and fine-tuning take.
+
 Guarantee   none spent: everything here is post-processing of what was charged, drawn and published,
             by public streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -27,16 +30,17 @@ import pyarrow.parquet as pq
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
+from dpicl.contract.models import Contract
+from dpicl.contract.text import TextContract
 from dpicl.data.values import RowForm
-from dpicl.ground.errors import ParameterError
-from dpicl.ground.files import finite
+from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.ground.files import finite, harmless
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
 from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.base import CellCost, draws_for
 from dpicl.methods.grid import points
 from dpicl.methods.tabular_method import Released, TabularMethod
-from dpicl.release.demonstrations import Demonstrations, formulas
 from dpicl.release.one_release import PublishedRelease
 
 if TYPE_CHECKING:
@@ -44,11 +48,131 @@ if TYPE_CHECKING:
     from dpicl.release.certificate import Certificate
     from dpicl.release.frame import ReleasedTable
 
+FORMS = ("jsonl", "text", "chat", "alpaca", "sharegpt")
+_ASKED = "Write one record."
+"""In the place of a question about a row that has no label."""
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Texts with their answers, in the order of a prompt.
+
+    Attributes:
+        pairs: a text that ends in the question, and its answer; the answer is empty where the table
+            has no label.
+        question: what every text ends in.
+        origin: contract, method and epsilon, for a line of JSON.
+        instruction: what a model is told first; empty where the question says all.
+        between: what parts demonstrations in a prompt.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    question: str
+    origin: Mapping[str, Any]
+    instruction: str = ""
+    between: str = "\n"
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def _turns(self) -> list[tuple[str, str]]:
+        """What is asked and what is answered: where the table has no label, the text itself."""
+        return [(text, answer) if answer else (_ASKED, text) for text, answer in self.pairs]
+
+    def text(self) -> str:
+        """What a completion model is shown: a demonstration a line."""
+        return self.between.join(f"{text} {answer}".rstrip() for text, answer in self.pairs)
+
+    def chat(self) -> list[dict[str, str]]:
+        """Turns of a chat: the user asks, the assistant answers."""
+        return [
+            {"role": role, "content": content}
+            for text, answer in self.pairs
+            for role, content in (("user", text), ("assistant", answer))
+        ]
+
+    def alpaca(self) -> list[dict[str, str]]:
+        """Records of instruction, input and output."""
+        told = self.instruction or self.question
+        return [
+            {
+                "instruction": told.removesuffix(" Answer:") or asked,
+                "input": asked.removesuffix(self.question or asked).rstrip(),
+                "output": answer,
+            }
+            for asked, answer in self._turns
+        ]
+
+    def sharegpt(self) -> list[dict[str, list[dict[str, str]]]]:
+        """A conversation of each demonstration."""
+        return [
+            {"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": answer}]}
+            for asked, answer in self._turns
+        ]
+
+    def jsonl(self) -> str:
+        """A line of JSON each: text, answer and where they are from; `dpicl ask --demos` reads
+        it.
+        """
+        return "\n".join(
+            _json({**self.origin, "text": text, "answer": answer}) for text, answer in self.pairs
+        )
+
+    def to_datasets(self) -> Any:
+        """A `datasets.Dataset` of Hugging Face with the columns text and answer. Raises DpiclError:
+        that package is not installed.
+        """
+        try:
+            from datasets import Dataset
+        except ModuleNotFoundError:
+            raise DpiclError(
+                "to_datasets: needs the package datasets; type `pip install datasets`"
+            ) from None
+        return Dataset.from_list([{"text": text, "answer": answer} for text, answer in self.pairs])
+
+    def in_form(self, form: str) -> str:
+        """The content of a file: `text`, `jsonl`, `chat` in one line, `alpaca` or `sharegpt` a line
+        each.
+        """
+        if form == "chat":
+            return _json({"messages": self.chat()})
+        if form in ("alpaca", "sharegpt"):
+            return "\n".join(map(_json, getattr(self, form)()))
+        return str(getattr(self, form)())
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False)
+
+
+def formulas(contract: Contract | TextContract) -> str:
+    """What to know of its rows in CSV, where every value stands as it is; follows from the
+    contract, and is empty where there is nothing.
+    """
+    if isinstance(contract, TextContract):  # a model may write anything
+        return "; a spreadsheet may take texts for formulas: import them as text"
+    texts = {
+        name: (name, *getattr(column, "categories", ()))
+        for name, column in contract.columns.items()
+    }
+    named = ", ".join(
+        name for name, some in texts.items() if any(harmless(text) != text for text in some)
+    )
+    if named:
+        return f"; a spreadsheet would take texts of {named} for formulas: import them as text"
+    return ""
+
+
 ROWS = 10_000
 """Of a table, where no number is given and none is publicly stated."""
 MOST_ROWS = 10_000_000
 TABLE_FORMS = ("parquet", "csv")
-_FEWEST, _SHOWN = 4, 5
+_FEWEST = 4
+_SHOWN = 5
 _COUNTED = (
     "Every row reports on its own, so that anybody can count the rows: their number is not "
     "protected."
@@ -106,10 +230,8 @@ class Release:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        benchmark, local = (
-            self.contract.privacy.budget.benchmark,
-            METHODS[self.method].trust == "local",
-        )
+        benchmark = self.contract.is_benchmark
+        local = METHODS[self.method].trust == "local"
         said = (
             (_SIMULATED, benchmark),
             (_COUNTED, local and not benchmark),
@@ -158,10 +280,8 @@ class Release:
                 )
         else:
             shown = self.demonstrations(count)
-            write, what = (
-                methodcaller("write", f"{shown.in_form(form)}\n".encode()),
-                f"{len(shown)} demonstrations",
-            )
+            write = methodcaller("write", f"{shown.in_form(form)}\n".encode())
+            what = f"{len(shown)} demonstrations"
         self._publish(path, write)
         return what
 
@@ -208,7 +328,8 @@ class Release:
             ParameterError: it is no positive number, or the method releases another number of them.
         """
         release = self.published
-        method, point = tabular(self.method), release.planned.point
+        method = tabular(self.method)
+        point = release.planned.point
         k = whole("k", release.planned.shots if k is None else k)
         if point.shots not in (None, k):
             raise ParameterError(
@@ -216,7 +337,8 @@ class Release:
                 k,
                 f"{point.shots}: {method.title} releases groups for one number of demonstrations",
             )
-        grid, options = ((point.epsilon,), (k,), ()), release.planned.options
+        grid = ((point.epsilon,), (k,), ())
+        options = release.planned.options
         shown = unit_of(self.method, self.dataset, point.seed, *grid, False, options)
         (cell,) = points(method, shown)
         has_rows = method.derive_stage is not None
@@ -227,7 +349,8 @@ class Release:
         system = method.handed_out(shown)
         (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == system)
         target = self.contract.target
-        question, cue = f"{target.question} {target.cue}".strip(), target.cue
+        question = f"{target.question} {target.cue}".strip()
+        cue = target.cue
         parts = [
             text.rpartition(f"{cue} ") if cue else (text, "", "")
             for text in "\n".join(texts).split("\n")
@@ -269,11 +392,10 @@ class Release:
         from dpicl.quality.worth import ReleasePoint
 
         simulations = whole("simulations", simulations, _FEWEST, None)
-        settings, test = self.published.settings, None
-        if self.contract.privacy.budget.benchmark and self.contract.split:
-            rows = load_source(
-                self.contract, data_folder=settings.data, cache_folder=settings.cache
-            )
+        settings = self.published.settings
+        test = None
+        if self.contract.is_benchmark and self.contract.split:
+            rows = load_source(self.contract, **settings.folders)
             check_published(self.contract, partial(content_digest, self.contract, rows), settings)
             test = split_table(rows, self.contract)
         # matrices are small: more threads take four times the processor's time

@@ -15,7 +15,6 @@ Artefacts lie in `released/<account>/<release_id>` in DPICL_HOME, with receipts;
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -34,7 +33,7 @@ from dpicl.contract.payment import spending
 from dpicl.contract.pipeline import Point
 from dpicl.contract.text import TextContract
 from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError
-from dpicl.ground.files import PRIVATE_MODE, publish, sync_folder
+from dpicl.ground.files import PRIVATE_MODE, publish, sha256_of, sync_folder
 from dpicl.home.accounts import artefact_of, ledger_key, open_ledger, write_receipt
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account, Ledger, Quote, ReleaseCharge, Reservation, release_id
@@ -59,9 +58,7 @@ def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
     each would have a budget of its own. Raises LedgerRefusedError: DPICL_LEDGER names no database
     that all share.
     """
-    capped = sorted(
-        contract.name for contract in contracts if not contract.privacy.budget.benchmark
-    )
+    capped = sorted(contract.name for contract in contracts if not contract.is_benchmark)
     if capped and not (settings.ledger or "").startswith("postgresql"):
         raise LedgerRefusedError(
             f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected "
@@ -168,8 +165,8 @@ class NamedRelease:
         """Offer a draw as the release, and whether it is; if another one has won already, this one
         is discarded unseen.
         """
-        mine = hashlib.sha256(content).hexdigest()
-        publish(self._draft(mine), lambda file: file.write(content), mode=PRIVATE_MODE)
+        mine = sha256_of(content)
+        publish(self._draft(mine), content, mode=PRIVATE_MODE)
         winner = ledger.publish(self.charge.release_id, mine)
         self._place(winner)
         write_receipt(ledger, self.charge, self.settings)
@@ -179,7 +176,8 @@ class NamedRelease:
         """Give the winning draft its name, once no other one is left: those of late or killed
         tries are second looks at the rows.
         """
-        final, published = artefact_of(self.settings, self.charge), self._draft(winner)
+        final = artefact_of(self.settings, self.charge)
+        published = self._draft(winner)
         for other in final.parent.glob(f"{self.charge.release_id}.*.draft"):
             if other != published:
                 other.unlink(missing_ok=True)
@@ -203,7 +201,7 @@ class NamedRelease:
                 f"released/ from a backup"
             )
         content = final.read_bytes()
-        if hashlib.sha256(content).hexdigest() != winner:
+        if sha256_of(content) != winner:
             raise LedgerRefusedError(
                 f"{self._where}: the artefact is not the one that was published"
             )
@@ -243,7 +241,9 @@ def named_releases(
     Raises:
         ParameterError: the contract has no such period.
     """
-    key, of_method, named = ledger_key(settings), METHODS[method], dict[str, NamedRelease]()
+    key = ledger_key(settings)
+    of_method = METHODS[method]
+    named = dict[str, NamedRelease]()
     period = period_named(contract, method, facts.period)
     digest = contract_digest(contract)
     is_part = isinstance(contract, TextContract) and of_method.is_series(contract)
@@ -281,7 +281,8 @@ class AccountQuote:
 
 def name_of(ledger: Ledger, planned: PlannedRelease, settings: Settings) -> NamedRelease:
     """One release by its name; opens its account, as `paying_account` does."""
-    contract, method = planned.contract, planned.method
+    contract = planned.contract
+    method = planned.method
     account = paying_account(ledger, contract, method, settings)
     (named,) = named_releases(
         account, contract, method, [planned.point], settings, planned.facts
@@ -319,14 +320,14 @@ def check_quotes(quotes: Iterable[AccountQuote]) -> None:
     """
     for line in quotes:
         if not line.quote.allowed:
-            quote, new = line.quote, line.releases - line.charged_before
+            quote = line.quote
+            new = line.releases - line.charged_before
             raise BudgetError(
                 f"account {line.account!r}: "
                 f"{'a new release costs' if new == 1 else f'{new} new releases cost'} "
-                f"epsilon={quote.cost.epsilon:.6g}, "
-                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left "
-                f"{max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
-                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget "
+                f"epsilon={quote.cost.epsilon:.6g}, spent {quote.before.epsilon:.6g} of cap "
+                f"{quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
+                "expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget "
                 f"{line.account} --cap EPSILON`{quote.closed_by}"
             )
 

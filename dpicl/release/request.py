@@ -132,9 +132,9 @@ def check_source(contract: Declared, settings: Settings) -> None:
     if isinstance(contract, TextContract):
         from dpicl.data.text_files import find_texts  # of a table it is not needed
 
-        find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+        find_texts(contract, **settings.folders)
     elif isinstance(contract, Contract):
-        find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+        find_rows(contract, **settings.folders)
         load_queries(contract, data_folder=settings.data)
 
 
@@ -165,7 +165,7 @@ def check_named(contract: Declared, option: str) -> None:
     """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have none. The
     refusal says what to name.
     """
-    if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
+    if isinstance(contract, TextContract) and not contract.is_benchmark:
         raise ModelRefusedError(
             f"{contract.name}: no model is named, and the default one has random weights, on "
             f"which budget would be spent for nothing; "
@@ -183,11 +183,10 @@ def check_writer(contract: Declared, method: str, writer: ModelSpec) -> None:
         raise ModelRefusedError(
             f"model {writer.name!r} is "
             f"{'a server' if writer.of_kind.is_served else 'not trusted with private rows'}, and "
-            f"raw rows stay "
-            f"local; expected a local model as --generator, which may be another than the --model "
-            f"that answers"
+            "raw rows stay local; expected a local model as --generator, which may be another than "
+            "the --model that answers"
         )
-    if writer.of_kind.is_served or contract.privacy.budget.benchmark:
+    if writer.of_kind.is_served or contract.is_benchmark:
         return
     counts_in = writer.dtype if writer.dtype not in ("auto", "float32") else writer.number_format
     if counts_in != "float32":
@@ -195,7 +194,6 @@ def check_writer(contract: Declared, method: str, writer: ModelSpec) -> None:
         # sixteen bits too far
         raise PrivacyError(
             f"{contract.name}: model {writer.name!r} has dtype {counts_in}, in which one private "
-            f"text moves the votes of others by "
-            f"rounding; expected dtype float32 for the model that writes, or a contract with "
-            f"`benchmark: true`"
+            "text moves the votes of others by rounding; expected dtype float32 for the model that "
+            "writes, or a contract with `benchmark: true`"
         )

@@ -56,8 +56,11 @@ from dpicl.release.table_files import (
     split_key,
 )
 
-TABLE, TRAIN, DIGEST = "private_table.arrow", "private_train.arrow", "private_digest.json"
-TEST, QUERIES = "queries_test.arrow", "queries_asked.npz"
+TABLE = "private_table.arrow"
+TRAIN = "private_train.arrow"
+DIGEST = "private_digest.json"
+TEST = "queries_test.arrow"
+QUERIES = "queries_asked.npz"
 
 
 @dataclass(frozen=True)
@@ -86,15 +89,13 @@ class Rows:
         Raises:
             DataError: a row breaks the contract by itself; SourceError: there is no source.
         """
-        contract, settings = self.contract, self.settings
+        contract = self.contract
+        settings = self.settings
         if isinstance(contract, TextContract):
             from dpicl.data.text_files import load_texts  # of a table it is not needed
 
             table = load_texts(
-                contract,
-                data_folder=settings.data,
-                cache_folder=settings.cache,
-                period=period if contract.is_delivered else None,
+                contract, **settings.folders, period=period if contract.is_delivered else None
             )
         else:
             assert isinstance(contract, Contract)
@@ -117,15 +118,14 @@ class Rows:
             elif in_batches(contract) and (files := survey(contract, settings.data)) is not None:
                 return begin(files, contract, self.folder)
             else:
-                table = load_source(
-                    contract, data_folder=settings.data, cache_folder=settings.cache, check=check
-                )
+                table = load_source(contract, **settings.folders, check=check)
         self._keep(TABLE, table)
         return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
 
     def verdicts(self) -> tuple[tuple[DataRule, ...], tuple[Violation, ...]]:
         """The contract's rules, and those that the rows break."""
-        contract, batches = self.contract, self.batches
+        contract = self.contract
+        batches = self.batches
         if batches is not None:
             return rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
         table = self.whole()
@@ -140,7 +140,9 @@ class Rows:
         """Hold out what is asked, `most` queries at most; gives how many rows there are to protect,
         to ask, and held out in all.
         """
-        contract, settings, batches = self.contract, self.settings, self.batches
+        contract = self.contract
+        settings = self.settings
+        batches = self.batches
         if batches is not None:
             facts = batches.facts()
             check_published(
@@ -148,7 +150,8 @@ class Rows:
             )
             asked = load_queries(batches.contract, data_folder=settings.data)
             parts = [batches.test(number) for number in range(batches.count)]
-            train_rows, digest = facts.train_rows, facts.digest(batches.contract)
+            train_rows = facts.train_rows
+            digest = facts.digest(batches.contract)
             test, positions = held_out(
                 parts, train_rows, batches.contract, key=batches.key, most=most, queries=asked
             )
@@ -165,11 +168,9 @@ class Rows:
                 assert isinstance(contract, TextContract)
                 whole = split_texts(table, contract, most=most)
             digest = content_digest(contract, whole.train.data)
-            train_rows, test, positions = (
-                whole.train.row_count,
-                whole.test.data,
-                whole.query_positions,
-            )
+            train_rows = whole.train.row_count
+            test = whole.test.data
+            positions = whole.query_positions
             self._keep(TRAIN, whole.train.data)
             if self.held is not None:  # a file stays, for a run that is resumed
                 self.held.pop(TABLE, None)
@@ -273,7 +274,8 @@ def note_state(rows: Rows, names: Collection[str], drawn: Collection[str]) -> No
     It decides nothing, and is reported nowhere else: whether rows have changed is no public fact.
     What was drawn from which state of the rows is kept in the private part of the installation.
     """
-    notes, state = rows.settings.private("drawn-from"), {"rows": rows.state}
+    notes = rows.settings.private("drawn-from")
+    state = {"rows": rows.state}
     for name in drawn:
         write_json(notes / f"{name}.json", state, mode=PRIVATE_MODE, replace=True)
     earlier = [notes / f"{name}.json" for name in set(names) - set(drawn)]
@@ -320,7 +322,9 @@ def drafted(
     """Draw these releases of one seed, which are charged. Of a large table, counts the batches that
     are missing.
     """
-    contract, of_method, batches = rows.contract, tabular(method), counted_batches(rows, method)
+    contract = rows.contract
+    of_method = tabular(method)
+    batches = counted_batches(rows, method)
     assert isinstance(contract, Contract)
     for point in asked:
         of_method.check(contract, point)
@@ -355,7 +359,9 @@ def counted(
     """The file of a batch's counts; its rows are read and counted for every release, unless that
     is done.
     """
-    contract, of_method, seed = batches.contract, tabular(method), asked[0].seed
+    contract = batches.contract
+    of_method = tabular(method)
+    seed = asked[0].seed
     folder = private_folder(rows.folder, unit_key(method, rows.contract.name, seed), "counts")
     path = folder / f"{number:05}.npz"
     if not path.exists():

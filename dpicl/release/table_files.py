@@ -97,7 +97,7 @@ def split_key(settings: Settings, contract: Declared) -> bytes | None:
     account's name: the same for every run on an asset, so that the same rows are held out; None for
     a benchmark, which needs none.
     """
-    if contract.privacy.budget.benchmark:
+    if contract.is_benchmark:
         return None
     return bytes.fromhex(keyed_hash(load_key(settings.home / KEY), "split", contract.name))
 
@@ -223,8 +223,11 @@ def keep_stream(
     Raises:
         DataError: the rows break the contract.
     """
-    name, key = f"batches-{secrets.token_hex(4)}", split_key(settings, contract)
-    mine, count, rows = private_folder(folder, name), 0, 0
+    name = f"batches-{secrets.token_hex(4)}"
+    key = split_key(settings, contract)
+    mine = private_folder(folder, name)
+    count = 0
+    rows = 0
     try:
         for count, table in enumerate(tables, 1):
             rows += table.num_rows

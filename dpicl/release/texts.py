@@ -17,7 +17,7 @@ import json
 import shlex
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -29,12 +29,11 @@ from dpicl.home.accounts import one_ledger, open_ledger
 from dpicl.home.benchmarks import check_published, content_digest
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts
-from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.names import WRITER, ReleaseFacts
 from dpicl.release.one_release import PublishedRelease, planned_release
 from dpicl.release.pipelines import load_pipelines, model_named
 from dpicl.release.readers import fingerprint
-from dpicl.release.release import Release, whole
+from dpicl.release.release import Demonstrations, Release, whole
 from dpicl.release.releases import NamedRelease, named_releases, paying_account, spending_sentence
 from dpicl.release.request import PlannedRelease, ReleaseRequest, period_of
 
@@ -76,7 +75,8 @@ def standing_texts(
     `generator`, the model that wrote them, may be left out where one has written such a release.
     Raises DpiclError: it is to be named, or what stands is not what was published.
     """
-    contract, method = planned.contract, planned.method
+    contract = planned.contract
+    method = planned.method
     with one_ledger(settings), open_ledger(settings) as ledger:
         account = paying_account(ledger, contract, method, settings)
         if generator is None:
@@ -146,7 +146,8 @@ class TextRelease(Release):
         """The first texts, all of them where no number is given, with the names of their labels:
         columns `label` and `text`, strings. Raises ParameterError: there are not so many.
         """
-        texts, most = self.published.drawn, len(self.published.drawn)
+        texts = self.published.drawn
+        most = len(self.published.drawn)
         if count is not None:
             count = whole("rows", count, most=most, why=": so many texts were released")
         return pa.table(
@@ -176,15 +177,18 @@ class TextRelease(Release):
         """
         from dpicl.quality.texts import ReleasedTexts, text_quality  # it imports scipy
 
-        contract, published, settings = self.contract, self.published, self.published.settings
-        folders: dict[str, Any] = {"data_folder": settings.data, "cache_folder": settings.cache}
-        public, real = _pairs(load_public_texts(contract, **folders)), None
-        if contract.privacy.budget.benchmark:
-            rows = load_texts(contract, **folders)
+        contract = self.contract
+        published = self.published
+        settings = self.published.settings
+        public = _pairs(load_public_texts(contract, **settings.folders))
+        real = None
+        if contract.is_benchmark:
+            rows = load_texts(contract, **settings.folders)
             check_published(contract, partial(content_digest, contract, rows), settings)
             real = _pairs(split_texts(rows, contract).train.data)
         released = [(text.label, text.text) for text in published.drawn]
-        title, classifies = METHODS[self.method].title, contract.is_classification
+        title = METHODS[self.method].title
+        classifies = contract.is_classification
         release = ReleasedTexts(self.dataset, title, self.epsilon, released, classifies)
         return text_quality(release, public, real)
 
@@ -192,7 +196,8 @@ class TextRelease(Release):
         """All of them; `k` may only say how many they are. Raises ParameterError: the release has
         another number of them.
         """
-        contract, shots = self.contract, self.published.planned.point.shots
+        contract = self.contract
+        shots = self.published.planned.point.shots
         if k not in (None, shots):
             raise ParameterError(
                 "k",

@@ -41,12 +41,13 @@ def build_report(run_folder: Path, by: str | None = None) -> tuple[Path, Path]:
         tuple(shares(answers)), tuple(by_group(answers, run_folder, by)) if by else (), by or ""
     )
     report = report_of(run, figures, gains, load_cells(run_folder, run), who)
-    html, markdown = run_folder / "report.html", run_folder / "report.md"
-    html.write_text(to_html(report), encoding="utf-8")
-    markdown.write_text(to_markdown(report), encoding="utf-8")
+    html = run_folder / "report.html"
+    markdown = run_folder / "report.md"
+    html.write_text(to_html(report), "utf-8")
+    markdown.write_text(to_markdown(report), "utf-8")
     for name, file in PICTURES.items():
         if picture := getattr(figures, name):
-            (run_folder / file).write_text(standalone(picture), encoding="utf-8")
+            (run_folder / file).write_text(standalone(picture), "utf-8")
     return html, markdown
 
 

@@ -46,7 +46,8 @@ def answerers(run: Run, gains: pd.DataFrame) -> tuple[Answerer, ...]:
     """Of every method, data set and finite epsilon: the models first, with all draws averaged where
     there are several, then logistic regression. None where accuracy is not what a run is judged by.
     """
-    shown, metrics = leading(gains), main_metrics(run.results)
+    shown = leading(gains)
+    metrics = main_metrics(run.results)
     return tuple(
         answerer
         for part in parts(run.results)
@@ -59,7 +60,7 @@ def _of(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Answerer]
     """Of one method on one data set, whose gains these are."""
     systems = [*filter(is_queried, gains["system"].unique())]
     several = {asked_by(system)[1] for system in systems if asked_by(system)[0] == "averaged"}
-    main = run.manifest.model.name if run.manifest.model else ""
+    main = run.manifest.model_name
     named = {
         system: model or main
         for system in systems
@@ -95,14 +96,14 @@ def answer(run: Run, gains: pd.DataFrame) -> str:
         said += [f"{verdict} {words.listing(alike)}"] if alike else []
     return (
         f"What {words.method_name(method)} releases of {dataset} at ε = {words.epsilon(epsilon)} "
-        f"{' and '.join(said)}: accuracy with it against the best without private "
-        f"data, by the majority label or by the model "
-        "without demonstrations."
+        f"{' and '.join(said)}: accuracy with it against the best without private data, by the "
+        "majority label or by the model without demonstrations."
     )
 
 
 MOST_EPSILONS = 3
-_INCHES, _COLUMNS = 4.1, 24
+_INCHES = 4.1
+_COLUMNS = 24
 
 
 def suits(answerers: Sequence[Answerer], epsilons: Sequence[float]) -> bool:
@@ -136,7 +137,8 @@ def picture(answerers: Sequence[Answerer]) -> str:
         ).flatten()
         for axes, (method, own) in zip(drawn, panels.items(), strict=True):
             for answerer in own:
-                number, line = epsilons.index(answerer.epsilon), names[method].index(answerer.name)
+                number = epsilons.index(answerer.epsilon)
+                line = names[method].index(answerer.name)
                 axes.errorbar(
                     answerer.accuracy,
                     line + 0.24 * (number - (len(epsilons) - 1) / 2),

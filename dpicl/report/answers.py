@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -40,7 +39,7 @@ from dpicl.report.cells import (
     predictions,
     unit_of,
 )
-from dpicl.report.load import Run, is_public
+from dpicl.report.load import Run
 from dpicl.report.tables import epsilon_heads, row_label
 from dpicl.runs.artefacts import ASKED
 
@@ -56,11 +55,9 @@ def answers(cells: Cells) -> Iterator[Block]:
     most = max(len(cell.answers) for cell in cells.shown)
     yield Paragraph(
         "What the model saw and what it answered, wrong answers first: of public queries and "
-        "released demonstrations alone, nothing at ε = ∞. "
-        f"Shown: up to {most} queries each of {len(cells.shown):,} of {cells.count:,} cells and "
-        f"seeds. "
-        "log p is the logarithm of the probability that the model gives a label; without "
-        "calibration, the largest is the answer."
+        f"released demonstrations alone, nothing at ε = ∞. Shown: up to {most} queries each of "
+        f"{len(cells.shown):,} of {cells.count:,} cells and seeds. log p is the logarithm of the "
+        "probability that the model gives a label; without calibration, the largest is the answer."
     )
     by_number: dict[tuple[str, str], dict[str, list[AnsweredCell]]] = {}
     for cell in cells.shown:
@@ -86,8 +83,8 @@ def _fold(name: str, seeds: list[AnsweredCell]) -> FoldedBlock:
         + (f"{cell.right} of {cell.count} right" if cell.labels else f"{cell.count} answers")
         for cell in seeds
     )
-    has_scores = any(answer.scores for cell in seeds for answer in cell.answers)
-    labels, kind = seeds[0].labels * has_scores, "text" if seeds[0].labels else "prose"
+    labels = seeds[0].labels * any(answer.scores for cell in seeds for answer in cell.answers)
+    kind = "text" if seeds[0].labels else "prose"
     head: list[AnyCell] = ["query", *(TableCell(name, mark=kind) for name in ("truth", "answer"))]
     head += [f"log p: {label}" for label in labels]
     rows = (_row(answer, cell, len(labels)) for cell in seeds for answer in cell.answers)
@@ -140,10 +137,11 @@ def answered(folder: Path, run: Run) -> pd.DataFrame:
     """
     frames = []
     units = sorted((folder / "units").glob("*"))
-    for unit in predictions(units, partial(is_public, run.manifest)):
+    for unit in predictions(units, run.manifest.is_public):
         if len(unit.labels) != 2:
             continue
-        label, (method, dataset, seed) = unit.labels[1], unit_of(unit.unit)
+        label = unit.labels[1]
+        method, dataset, seed = unit_of(unit.unit)
         places = {key: place_of(key) for key in unit.rows["cell"].unique()}
         cells = pd.DataFrame(
             [places[key] for key in unit.rows["cell"]],
@@ -254,11 +252,10 @@ def _share(part: pd.DataFrame) -> str:
 
 
 def _right(part: pd.DataFrame) -> str:
-    return (
-        f"{(part['is_true'] == part['is_answered']).mean():.2f} ({part['is_answered'].mean():.2f})"
-        if len(part)
-        else words.DASH
-    )
+    if not len(part):
+        return words.DASH
+    answered = part["is_answered"]
+    return f"{(part['is_true'] == answered).mean():.2f} ({answered.mean():.2f})"
 
 
 def constant_sentences(cells: Sequence[LabelCounts]) -> Iterator[str]:
@@ -293,7 +290,8 @@ def constant_sentences(cells: Sequence[LabelCounts]) -> Iterator[str]:
         elif found := [
             (cell, label) for cell in own if (label := constant(cell.given, cell.truth)) is not None
         ]:
-            (system, epsilon, shots, rate), counts = found[0][0].place, found[0][0].given
+            system, epsilon, shots, rate = found[0][0].place
+            counts = found[0][0].given
             yield (
                 f"{name}: in {len(found)} of {len(own)} cells all, or nearly all, answers are "
                 f"one label; {row_label(system, shots, rate, True)}, ε = {words.epsilon(epsilon)}, "
@@ -327,9 +325,8 @@ def mass_blocks(cells: Sequence[LabelCounts]) -> Iterator[Block]:
     epsilons = sorted({epsilon for means in by_row.values() for epsilon in means})
     yield Paragraph(
         "What the model gives to all labels together, before they are compared; the rest goes to "
-        "other words. Near 1 it has learned the form of "
-        "the answer, which demonstrations teach whatever they say; near 0 labels are compared by "
-        "what little they have.",
+        "other words. Near 1 it has learned the form of the answer, which demonstrations teach "
+        "whatever they say; near 0 labels are compared by what little they have.",
         "small",
     )
     yield TableBlock.of(

@@ -289,7 +289,9 @@ def _scrolled(label: str, inner: str) -> str:
 
 
 def _table(table: TableBlock) -> str:
-    kinds, head, rows = [cell.mark for cell in table.head], "", []
+    kinds = [cell.mark for cell in table.head]
+    head = ""
+    rows = []
     for cell in table.head:
         text = (
             cell.text[:1].upper() + cell.text[1:] if cell.mark in ("text", "prose") else cell.text
@@ -361,11 +363,9 @@ def _markdown_block(block: Block) -> str:
         case Bullets(items):
             return "\n".join(f"- {escaped(item)}" for item in items)
         case Pairs(pairs, are_tiles):
-            return (
-                ""
-                if are_tiles
-                else "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in pairs)
-            )
+            if are_tiles:
+                return ""
+            return "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in pairs)
         case Code(text):
             return "\n".join(f"    {line}" for line in text.splitlines())
         case TableBlock(_, head, rows):
@@ -399,7 +399,9 @@ def _row(cells: tuple[TableCell, ...]) -> str:
     return row
 
 
-INK, MUTED, GRID = "#010101", "#010102", "#010103"
+INK = "#010101"
+MUTED = "#010102"
+GRID = "#010103"
 SERIES = ("#010111", "#010112", "#010113", "#010114", "#010115", "#010116")
 BASELINES = ("#010121", "#010122", "#010123")
 _VARIABLES = {

@@ -32,7 +32,8 @@ from dpicl.methods.tabular_answers import AVERAGED, masses
 from dpicl.release.table_files import read_table
 from dpicl.runs.artefacts import LOG_PROBABILITY, PREDICTIONS, PROMPTS, stored_prompts
 
-QUERIES, MOST_CHARACTERS = 4, 400_000
+QUERIES = 4
+MOST_CHARACTERS = 400_000
 """Queries shown of a cell and seed at most; characters of all prompts that are shown."""
 
 
@@ -218,8 +219,7 @@ def _answered(unit: Predictions) -> Iterator[AnsweredCell]:
                 )
                 for _, row in first.head(QUERIES).iterrows()
             )
-            count, right = len(cell), int(is_right.sum())
-            yield AnsweredCell(unit.unit, key, unit.labels, count, right, answers)
+            yield AnsweredCell(unit.unit, key, unit.labels, len(cell), int(is_right.sum()), answers)
 
 
 def read_prompts(unit: Path, queries: Collection[int]) -> dict[str, dict[int, str]]:
@@ -326,7 +326,8 @@ def _first(unit: Predictions) -> FirstAnswers | None:
     shown = [key for key in keys if key.startswith("icl,") and is_released(key)]
     prompts = read_prompts(unit.unit, range(FIRST_ANSWERS_QUERIES)) if shown else {}
     key = min(shown, key=lambda key: (place_of(key)[1], -place_of(key)[2]), default="")
-    bare, full = prompts.get(ZERO_SHOT.key, {}), prompts.get(key, {})
+    bare = prompts.get(ZERO_SHOT.key, {})
+    full = prompts.get(key, {})
     if not bare or any(not full.get(query, "").endswith(text) for query, text in bare.items()):
         return None
     answers = rows.set_index(["cell", "query"])["answer"].to_dict()

@@ -45,7 +45,8 @@ from dpicl.report.tables import (
     stage_seconds,
 )
 
-EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
+EXAMPLE_CELLS = 2
+EXAMPLE_TEXTS = 4
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,7 @@ def report_of(
     if figures.fitted:
         caption = (
             "Accuracy on the whole test split of logistic regression, by what it was fitted on; "
-            "bars are one standard deviation over "
-            "seeds, right of the last ε there is no privacy."
+            "bars are one standard deviation over seeds, right of the last ε there is no privacy."
         )
         fitted.append(Figure("Logistic regression", figures.fitted, caption))
     if (means := fitted_means(run.results)) is not None:
@@ -112,7 +112,8 @@ def report_of(
 
 
 def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
-    manifest, results = run.manifest, run.results
+    manifest = run.manifest
+    results = run.results
     yield from first_screen(run, gains, figures)
     yield from (
         Banner("Another experiment than the published one.", sentence)
@@ -174,7 +175,7 @@ def _datasets(run: Run) -> list[str]:
 
 
 def _paper(manifest: Manifest) -> Paper:
-    return Paper.beside(manifest.model.name if manifest.model else "", manifest.options)
+    return Paper.beside(manifest.model_name, manifest.options)
 
 
 def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterator[Block]:
@@ -219,8 +220,7 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
     if "averaged" in set(results["system"].str.partition("-")[0]):
         notes.append(
             f"Draws averaged: of {run.manifest.grid.draws} draws of shots from the same release "
-            f"the mean probability of every answer, at no "
-            "cost; in-context is the first of them."
+            "the mean probability of every answer, at no cost; in-context is the first of them."
         )
     if run.manifest.model and kind_named(run.manifest.model.kind).most_rows:
         notes.append(
@@ -299,9 +299,8 @@ def _demonstrations(run: Run) -> Iterator[Block]:
     shown = examples(run.demonstrations)
     if shown:
         yield Paragraph(
-            "Some examples: demonstrations that the model saw, or answers of an ensemble. They "
-            "are the output of the mechanism, not rows "
-            "of the table; those at ε = ∞ are never shown."
+            "Some examples: demonstrations that the model saw, or answers of an ensemble. They are "
+            "the output of the mechanism, not rows of the table; those at ε = ∞ are never shown."
         )
     for example in shown:
         title = (
@@ -353,7 +352,8 @@ def cell_label(key: str) -> str:
 def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     if not len(run.timings):
         return
-    seconds, energy = stage_seconds(run.timings), run.manifest.energy
+    seconds = stage_seconds(run.timings)
+    energy = run.manifest.energy
     by_stage = seconds.sum(axis=1)
     total = float(by_stage.sum())
     summary = (

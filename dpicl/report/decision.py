@@ -50,7 +50,8 @@ from dpicl.report.tables import (
     row_label,
 )
 
-IN_CONTEXT, BESIDE = ("icl", "averaged"), ("lr", "gb")
+IN_CONTEXT = ("icl", "averaged")
+BESIDE = ("lr", "gb")
 """Systems of the first screen: answers of the model, and classifiers beside them."""
 MOST = 6
 """Sentences on methods and data sets, and rows of the table that stands open, times two."""
@@ -92,9 +93,8 @@ def in_odds(manifest: Manifest) -> str:
     if not factors:
         return ""
     return (
-        f"In odds: one release multiplies the odds of any suspicion about one of them by at most "
-        f"{', '.join(factors)} (e to the power of what "
-        f"it costs){_but(manifest)}."
+        "In odds: one release multiplies the odds of any suspicion about one of them by at most "
+        f"{', '.join(factors)} (e to the power of what it costs){_but(manifest)}."
     )
 
 
@@ -108,8 +108,7 @@ def _worst(manifest: Manifest) -> dict[float, float]:
     worst: dict[float, float] = {}
     for stated in manifest.guarantees:
         if 0 < stated.grid_epsilon < math.inf:
-            known = worst.get(stated.grid_epsilon, 0.0)
-            worst[stated.grid_epsilon] = max(stated.total, known)
+            worst[stated.grid_epsilon] = max(stated.total, worst.get(stated.grid_epsilon, 0.0))
     return worst
 
 
@@ -218,12 +217,15 @@ def answers_named(system: str, draws: int) -> str:
 
 
 def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
-    own, metric = of_part(gains, part), main_metrics(run.results)[part.index[0]]
-    method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
+    own = of_part(gains, part)
+    metric = main_metrics(run.results)[part.index[0]]
+    method = part["method"].iloc[0]
+    dataset = part["dataset"].iloc[0]
     bar, mean = bar_of(part, metric)
     said = []
     for _, row in own.groupby(CELL[:3], dropna=False, sort=False):
-        system, least = row["system"].iloc[0], better_from(row)
+        system = row["system"].iloc[0]
+        least = better_from(row)
         name = (
             answers_named(system, run.manifest.grid.draws)
             if is_queried(system)
@@ -255,10 +257,9 @@ def _how(run: Run) -> str:
     metrics = list(dict.fromkeys(main_metrics(run.results)))
     return (
         f"Gains in {words.listing([words.MEASURES[metric] for metric in metrics])} over what does "
-        f"best without private data, the majority label or "
-        f"the model without demonstrations (zero-shot); ± is half of {intervals(run)}. "
-        "Marked: intervals that exclude 0. Nothing was picked by its result: shots are the "
-        "largest number of the run, and “from” holds at "
+        "best without private data, the majority label or the model without demonstrations "
+        f"(zero-shot); ± is half of {intervals(run)}. Marked: intervals that exclude 0. Nothing "
+        "was picked by its result: shots are the largest number of the run, and “from” holds at "
         "every larger ε of the run. At ε = ∞ nothing is protected."
     )
 
@@ -321,7 +322,8 @@ def gain_of_means(
         bar: what they are compared with, of all seeds or of each, shape (seeds,).
         added: variance of one seed's difference that no query explains: of noisy counts.
     """
-    seeds, shares = len(means), (float(means.mean()), float(np.mean(bar)))
+    seeds = len(means)
+    shares = (float(means.mean()), float(np.mean(bar)))
     if min(counts) < 2:  # a noisy count may be anything
         return Gain(shares[0] - shares[1], math.nan)
     of_queries = sum(
@@ -342,7 +344,8 @@ def gain_over_seeds(means: np.ndarray, bar: float | np.ndarray) -> Gain:
     """The same of means that are no shares, of shape (seeds,), as `bar` may be: seeds alone tell
     how sure they are, if they differ.
     """
-    seeds, mean = len(means), float(means.mean()) - float(np.mean(bar))
+    seeds = len(means)
+    mean = float(means.mean()) - float(np.mean(bar))
     variance = float((means - bar).var(ddof=1)) / seeds if seeds > 1 else 0.0
     return Gain(mean, _half(0.0, 1, variance, seeds - 1) if variance > 0 else math.nan)
 
@@ -394,11 +397,13 @@ def gains_of(run: Run) -> pd.DataFrame:
 
 def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, ...]]:
     method, dataset = part[["method", "dataset"]].iloc[0]
-    own, sign = of_part(run.values, part), -1 if metric == "absolute_error" else 1
+    own = of_part(run.values, part)
+    sign = -1 if metric == "absolute_error" else 1
     judged = answers_by_cell(own, CELL)
     whole = run.manifest.majority.get(dataset)
     for key, group in part[part["epsilon"].notna()].groupby(CELL, dropna=False):
-        system, count = str(key[0]), float(group["query_count"].mean())
+        system = str(key[0])
+        count = float(group["query_count"].mean())
         over = bar_system, bar = bar_of(part, metric, asked_by(system)[1])
         bar_count = float(part.loc[part["system"] == bar_system, "query_count"].mean())
         bars = own[own["system"] == bar_system].groupby("query")["value"].first()
@@ -410,7 +415,8 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
             if metric != "accuracy" or whole is None:
                 continue
             if bar_system == "majority" or not bar > whole:
-                over, bar_count = ("majority", whole), count
+                over = ("majority", whole)
+                bar_count = count
             gain = gain_of_means(means, over[1], (count, bar_count))
         elif cell_name(*key) in judged and len(bars):
             table = judged[cell_name(*key)].dropna(axis=1)

@@ -81,8 +81,10 @@ def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
         return Figures((), "", "", "", f"Figures are left out: {needed}.")
     drawn: list[tuple[str, str, str, str]] = []
     for (method, texts), part in run.results.groupby(["method", of_texts(run.results)], sort=False):
-        by_rate, metric = has_several_rates(part), "rouge1" if texts else "accuracy"
-        name, measure = words.method_name(str(method)), words.MEASURES[metric]
+        by_rate = has_several_rates(part)
+        metric = "rouge1" if texts else "accuracy"
+        name = words.method_name(str(method))
+        measure = words.MEASURES[metric]
         svg = (rate_figure if by_rate else epsilon_figure)(part, metric)
         drawn.append((f"{name}: {measure}", name, svg, caption(measure, by_rate=by_rate)))
     following = [text for *_, text in drawn[1:]] + [""]
@@ -90,7 +92,8 @@ def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
         (title, Figure(name, svg, "" if text == after else text))
         for (title, name, svg, text), after in zip(drawn, following, strict=False)
     )
-    bars, few = time_figure(run.timings) if len(run.timings) else "", answerers(run, gains)
+    bars = time_figure(run.timings) if len(run.timings) else ""
+    few = answerers(run, gains)
     is_narrow = suits(few, run.manifest.grid.epsilons)
     gain = picture(few) if is_narrow else gain_figure(run.results, leading(gains))
     return Figures(
@@ -113,7 +116,8 @@ def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
         for system, line, also in (("icl", "-", ""), ("averaged", "-.", ", draws averaged")):
             if system in by_system:
                 for i, (shots, group) in enumerate(by_system[system].groupby("shots")):
-                    label, look = f"k = {shots:g}{also}", _Look(*_look(i), line, i)
+                    label = f"k = {shots:g}{also}"
+                    look = _Look(*_look(i), line, i)
                     _epsilon_line(axes, group[metric], place, label, look)
         for colour, (system, (line, marker)) in zip(
             BASELINES, _BASELINE_LOOKS.items(), strict=True
@@ -158,8 +162,8 @@ def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> str:
             own = of_dataset[
                 (of_dataset["method"] == method) & (of_dataset["system"] == system)
             ].set_index("epsilon")
-            label, look = words.fitted_name(method, system), _Look(*_look(i), shift=i)
-            _epsilon_line(axes, own["accuracy"], place, label, look)
+            label = words.fitted_name(method, system)
+            _epsilon_line(axes, own["accuracy"], place, label, _Look(*_look(i), shift=i))
         if (name := of_dataset["dataset"].iloc[0]) in majority:
             axes.axhline(majority[name], label=words.SYSTEMS["majority"], **_RULE)
         _epsilon_axis(axes, place)
@@ -212,7 +216,8 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
     series = list(gains[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
     if not series or has_several_rates(results):
         return ""
-    place, methods = epsilon_places(gains["epsilon"].unique()), list(gains["method"].unique())
+    place = epsilon_places(gains["epsilon"].unique())
+    methods = list(gains["method"].unique())
     least, most = (end(0.0, *(gain.mean for gain in gains["gain"])) for end in (min, max))
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
@@ -225,9 +230,11 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
             own = own[own["epsilon"].isin(list(place))]  # at epsilon 0 nothing private was read
             colour, marker = _look(methods.index(method))
             x = [place[epsilon] + 0.016 * i for epsilon in own["epsilon"]]
-            means, halves = [gain.mean for gain in own["gain"]], [gain.half for gain in own["gain"]]
+            means = [gain.mean for gain in own["gain"]]
+            halves = [gain.half for gain in own["gain"]]
             look = _GAIN_LOOKS[asked_by(system)[0]]
-            line, marker = look[0], look[1] or marker
+            line = look[0]
+            marker = look[1] or marker
             name = (
                 f"{words.method_name(method)}, {words.system_name(system)}"
                 if is_queried(system)
@@ -250,7 +257,8 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
 def time_figure(timings: pd.DataFrame) -> str:
     """Wall time by stage, as bars."""
     seconds = stage_seconds(timings).sum(axis=1)
-    names, durations = list(seconds.index), [words.duration(value) for value in seconds]
+    names = list(seconds.index)
+    durations = [words.duration(value) for value in seconds]
     with drawing(7.2, 0.5 + 0.26 * len(names)) as figure:
         axes = figure.subplots()
         bars = axes.barh(names, list(seconds), color=SERIES[0], height=0.62)
@@ -310,8 +318,7 @@ def _panels(
             axes.set_visible(False)
         for axes in grid[::columns]:
             axes.set_ylabel(words.MEASURES[metric])
-        panels = grid[: len(datasets)]
-        legend(figure, panels, 2 if metric == "gain" else 4, 8.5, handle=2.6)
+        legend(figure, grid[: len(datasets)], 2 if metric == "gain" else 4, 8.5, handle=2.6)
         return to_svg(figure, description)
 
 
@@ -325,10 +332,8 @@ def _epsilon_line(
     by_epsilon = by_epsilon[by_epsilon.index.isin(list(place))]
     if by_epsilon.empty:
         return
-    x, means = (
-        [place[epsilon] + 0.016 * look.shift for epsilon in by_epsilon.index],
-        by_epsilon["mean"],
-    )
+    x = [place[epsilon] + 0.016 * look.shift for epsilon in by_epsilon.index]
+    means = by_epsilon["mean"]
     axes.errorbar(
         x,
         means,

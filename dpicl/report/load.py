@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -204,6 +203,22 @@ class Manifest(_Part):
     budget: list[str] = []
     command: str | None = None
 
+    @property
+    def model_name(self) -> str:
+        """Of the model that answers; empty where none does."""
+        return self.model.name if self.model else ""
+
+    def is_public(self, dataset: str) -> bool:
+        """Whether a data set's queries, and what is answered to them, are public: not of one that
+        is not known here.
+        """
+        used = self.contracts.get(dataset)
+        return used is not None and (used.benchmark or self.evaluation.get(dataset) == "public")
+
+    def is_benchmark(self, dataset: str) -> bool:
+        """Whether a data set's rows are public."""
+        return self.contracts[dataset].benchmark
+
 
 @dataclass(frozen=True)
 class ReleasedExamples:
@@ -257,7 +272,8 @@ def load_run(folder: Path) -> Run:
     manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
     results = _read_frame(folder / "results.csv", results_frame_columns(), RESULT_NUMBERS)
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
-    texts, counted = TypeAdapter(dict[str, list[str]]), TypeAdapter(dict[str, Formed])
+    texts = TypeAdapter(dict[str, list[str]])
+    counted = TypeAdapter(dict[str, Formed])
     demonstrations = tuple(
         ReleasedExamples(*unit, cells)
         for unit, cells in _by_unit(folder, "demonstrations.json", texts, "lists of texts")
@@ -278,9 +294,8 @@ def load_run(folder: Path) -> Run:
     with_mass = manifest.model is not None and kind_named(
         manifest.model.kind or manifest.model.name
     ).has_mass(counts)
-    publicly, benchmark = partial(is_public, manifest), partial(_is_benchmark, manifest)
     units = sorted((folder / "units").glob("*"))
-    labelled = read_labelled(units, publicly, benchmark, with_mass=with_mass)
+    labelled = read_labelled(units, manifest.is_public, manifest.is_benchmark, with_mass=with_mass)
     methods = [*results["method"].unique()]
     in_order = sorted(
         units,
@@ -288,7 +303,7 @@ def load_run(folder: Path) -> Run:
             methods.index(name) if (name := unit_of(unit)[0]) in methods else len(methods)
         ),
     )
-    first = first_answers(in_order, publicly)
+    first = first_answers(in_order, manifest.is_public)
     return Run(
         manifest,
         results,
@@ -320,28 +335,16 @@ def _by_unit(
         )
 
 
-def is_public(manifest: Manifest, dataset: str) -> bool:
-    """Whether a data set's queries, and what is answered to them, are public: not of one that the
-    manifest does not know.
-    """
-    used = manifest.contracts.get(dataset)
-    return used is not None and (used.benchmark or manifest.evaluation.get(dataset) == "public")
-
-
-def _is_benchmark(manifest: Manifest, dataset: str) -> bool:
-    return manifest.contracts[dataset].benchmark
-
-
 def load_cells(folder: Path, run: Run) -> Cells:
     """Answers to public queries, in the order of the results. Raises RunError: a file is not what
     its name says.
     """
-    known, pairs = run.manifest, zip(run.results["method"], run.results["dataset"], strict=True)
+    pairs = zip(run.results["method"], run.results["dataset"], strict=True)
     order = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
     units = sorted(
         (folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order))
     )
-    return read_cells(units, partial(is_public, known))
+    return read_cells(units, run.manifest.is_public)
 
 
 def read_values(folder: Path) -> pd.DataFrame:
@@ -384,7 +387,7 @@ def _values_of(path: Path) -> pd.DataFrame:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise RunError(
             f"{path.name}: cannot be read ({error.strerror}); expected a run folder with a "

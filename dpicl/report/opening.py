@@ -73,13 +73,9 @@ def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Bl
             figures.is_narrow,
         )
     if run.first:
-        yield from _read_and_said(run.first, _main(run.manifest))
+        yield from _read_and_said(run.first, run.manifest.model_name)
     if len(run.results):
         yield Bullets(tuple(f"{line[:1].upper()}{line[1:].rstrip('.')}." for line in cost(run)))
-
-
-def _main(manifest: Manifest) -> str:
-    return manifest.model.name if manifest.model else ""
 
 
 def _read_and_said(first: FirstAnswers, main: str) -> Iterator[Block]:
@@ -127,7 +123,7 @@ def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
     if run.first:
         for query in run.first.queries:
             said = (
-                f"{model or _main(run.manifest)} {shown}, without demonstrations {bare}"
+                f"{model or run.manifest.model_name} {shown}, without demonstrations {bare}"
                 for model, (bare, shown) in query.answers.items()
             )
             yield f"“{query.text}” {'; '.join(said)}; the truth is {query.truth}"
@@ -135,7 +131,8 @@ def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
 
 def story(run: Run) -> list[str]:
     """Sentences, in the order in which somebody asks; of released and public facts only."""
-    metrics, every = main_metrics(run.results), gains_of(run)
+    metrics = main_metrics(run.results)
+    every = gains_of(run)
     gains = leading(every)
     came = [
         _came(part, metrics[part.index[0]], of_part(gains, part), run.manifest.grid.draws)
@@ -171,7 +168,8 @@ def overview(run: Run, about: str) -> Report:
 
 def _facts(run: Run) -> tuple[list[str], list[str]]:
     """What must be known before any number is read, and what after it."""
-    has_answers, model = len(run.results) > 0, run.manifest.model
+    has_answers = len(run.results) > 0
+    model = run.manifest.model
     is_random = has_answers and model is not None and not model.trained
     return (
         [*smaller(run.manifest), *sentences_of(run.manifest.reports, with_answers=has_answers)],

@@ -49,9 +49,8 @@ from dpicl.report.figures import period_figure
 
 _MOST = 50
 _COUNTED = (
-    "Total variation between released and counted rows: the share of rows that would have to "
-    "move, 0 to 1, as releases simulated from "
-    "this one have it on average."
+    "Total variation between released and counted rows: the share of rows that would have to move, "
+    "0 to 1, as releases simulated from this one have it on average."
 )
 
 
@@ -149,8 +148,7 @@ _ACCURACY = (
 )
 _DISTANCE = (
     "Energy distance of the texts as points of hashed n-grams: 0 for equal laws. Halves of the "
-    "public texts differ by chance alone, which is "
-    "the least to be expected."
+    "public texts differ by chance alone, which is the least to be expected."
 )
 
 
@@ -158,8 +156,7 @@ def _text_report(quality: TextQuality) -> Report:
     release = quality.release
     about = (
         f"{release.method}, ε = {release.epsilon:g}. {len(release.texts):,d} released texts beside "
-        f"{quality.public:,d} public ones; no private "
-        f"text is read for it, {NOTHING_MORE}."
+        f"{quality.public:,d} public ones; no private text is read for it, {NOTHING_MORE}."
     )
     tiles = [("Texts", f"{len(release.texts):,d}"), ("Stand once", f"{quality.distinct:.1%}")]
     tiles += [] if quality.accuracy is None else [("Accuracy", f"{quality.accuracy:.3f}")]
@@ -224,10 +221,9 @@ _ROWS = (
 )
 _DRIFT = (
     "The last {window} periods against all before, by {what}: a chi-square test that takes the "
-    "noise of both, and that they share "
-    "some of it, into account. A small chance says that {change} changed. With {columns} columns "
-    "looked at, one of them is below "
-    "{one_in} by chance in one page of twenty.{of_means}"
+    "noise of both, and that they share some of it, into account. A small chance says that "
+    "{change} changed. With {columns} columns looked at, one of them is below {one_in} by chance "
+    "in one page of twenty.{of_means}"
 )
 _ERRORS = (
     "{what}. Of rows of all periods until one, and of the last {window} of these; the mean over "
@@ -251,10 +247,8 @@ _NO_ROWS = (
     "No classifier is tested: group averages are no model of rows, and what they are worth as "
     "demonstrations a run says that asks a model with them."
 )
-_NO_LABEL, _NO_QUERIES = (
-    "The contract has no label to predict.",
-    "The contract declares no public rows (`queries`) to test a classifier on.",
-)
+_NO_LABEL = "The contract has no label to predict."
+_NO_QUERIES = "The contract declares no public rows (`queries`) to test a classifier on."
 _ONE_ANSWER = "All public rows have one answer, of which no AUC can be told."
 
 
@@ -287,7 +281,8 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
     its periods is released; DataError: the public rows break a rule.
     """
     dataset = request.dataset
-    contract, planned = settings.contract(dataset), planned_table(request, settings)
+    contract = settings.contract(dataset)
+    planned = planned_table(request, settings)
     counting = tabular(planned.method)
     if contract.releases.horizon is None:
         raise ParameterError(
@@ -304,7 +299,8 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
                 f"{dataset}: no period of this horizon is released; expected `dpicl protect "
                 f"{dataset}` with the same --epsilon, --method and --shots first"
             )
-        account, series = horizon.release.account, horizon.series
+        account = horizon.release.account
+        series = horizon.series
         names = contract.releases.calendar.periods
         caps = {paying.name: paying.epsilon_cap for paying in ledger.accounts()}
         spent = ledger.spent(account).epsilon
@@ -368,7 +364,8 @@ def series_page(facts: SeriesFacts) -> str:
 
 
 def _accuracy(facts: SeriesFacts) -> Iterator[Block]:
-    recent, names = f"last {facts.window}", [errors.period for errors in facts.errors]
+    recent = f"last {facts.window}"
+    names = [errors.period for errors in facts.errors]
     yield Paragraph(_ERRORS.format(what=facts.series.error_is, window=facts.window))
     means = {
         "all until then": [errors.total for errors in facts.errors],

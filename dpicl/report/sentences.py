@@ -77,8 +77,7 @@ def measured(manifest: Manifest) -> list[str]:
     ]
     noisy = (
         "Accuracies of {} on {} are noisy: right answers and held-out rows are counted with noise "
-        "of standard deviation {:.3g} rows each, "
-        "charged epsilon {:.4g} for every seed."
+        "of standard deviation {:.3g} rows each, charged epsilon {:.4g} for every seed."
     )
     charged = [
         noisy.format(words.method_name(noise.method), noise.dataset, noise.deviation, noise.epsilon)
@@ -111,7 +110,8 @@ def what_was_run(
     manifest: Manifest, methods: list[str], datasets: list[str], *, has_answers: bool
 ) -> str:
     """Methods, data sets and grid, and which models wrote and answered, if any did."""
-    grid, model = manifest.grid, manifest.model
+    grid = manifest.grid
+    model = manifest.model
     parts = [f"{words.listing(list(map(words.method_name, methods)))} on {words.listing(datasets)}"]
     if grid.epsilons:
         parts.append(f"ε = {words.listing(list(map(words.epsilon, grid.epsilons)))}")
@@ -145,8 +145,7 @@ def bold_is(results: pd.DataFrame) -> str:
     metrics = [
         (
             "Bold: better by more than noise than the majority label and than zero-shot, where "
-            "these "
-            "are known."
+            "these are known."
         )
     ]
     if of_texts(results).any():
@@ -158,8 +157,7 @@ def bold_is(results: pd.DataFrame) -> str:
     if of_numbers(results).any():
         metrics.append(
             "Of a number, accuracy is the share of answers in the right bin, and the error the "
-            "distance of the bin's middle from the true "
-            "number; days or seconds of dates."
+            "distance of the bin's middle from the true number; days or seconds of dates."
         )
     return " ".join(metrics)
 
@@ -234,10 +232,9 @@ def energy_sentence(seconds: float, energy: Energy) -> str:
     kwh = energy.power_watts * seconds / 3600 / 1000
     return (
         f"At {energy.power_watts:g} W for that time and {energy.kg_co2_per_kwh:g} kg CO₂ per kWh, "
-        f"this is {words.number(kwh, 4)} kWh and "
-        f"{words.mass(kwh * energy.kg_co2_per_kwh)} CO₂eq by the paper's equation (2): power × "
-        f"hours / 1000 × kg per kWh. "
-        "The watts and the kg per kWh are assumptions, not measurements."
+        f"this is {words.number(kwh, 4)} kWh and {words.mass(kwh * energy.kg_co2_per_kwh)} CO₂eq "
+        "by the paper's equation (2): power × hours / 1000 × kg per kWh. The watts and the kg per "
+        "kWh are assumptions, not measurements."
     )
 
 

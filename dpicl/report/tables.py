@@ -153,12 +153,11 @@ def spread(values: pd.Series) -> str:
     """Mean ± sample standard deviation over seeds, `0.783 ± 0.012`; without the deviation where one
     run cannot have one.
     """
-    mean, deviation = values.mean(), values.std(ddof=1)
-    return (
-        words.number(mean)
-        if math.isnan(mean) or math.isnan(deviation)
-        else f"{mean:.3f} ± {deviation:.3f}"
-    )
+    mean = values.mean()
+    deviation = values.std(ddof=1)
+    if math.isnan(mean) or math.isnan(deviation):
+        return words.number(mean)
+    return f"{mean:.3f} ± {deviation:.3f}"
 
 
 def epsilon_heads(epsilons: Iterable[float]) -> tuple[str, ...]:
@@ -174,13 +173,14 @@ def _table(
     better: Container[Any],
     anchors: Container[str],
 ) -> TableBlock:
-    several, is_main = has_several_rates(part), main_metrics(part).iloc[0] == metric
+    several = has_several_rates(part)
+    is_main = main_metrics(part).iloc[0] == metric
     method, dataset = part[["method", "dataset"]].iloc[0]
-    asked = part[~_needs_no_shots(part)]
+    needs_no_shots = part["system"].map(lambda system: asked_by(system)[0]).isin(_OWN_COLUMNS)
+    asked = part[~needs_no_shots]
     rows: list[list[AnyCell]] = []
     for system in sorted(
-        asked["system"].unique(),
-        key=lambda system: _ORDER.get(asked_by(system)[0], len(_ORDER)),
+        asked["system"].unique(), key=lambda system: _ORDER.get(asked_by(system)[0], len(_ORDER))
     ):
         queried = is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
@@ -218,17 +218,15 @@ def _table(
     title = f"{words.method_name(method)}, {dataset}"
     counts = asked.loc[asked["system"].map(is_queried), "query_count"].dropna()
     if len(counts):
-        low, high, seeds = int(counts.min()), int(counts.max()), part["seed"].nunique()
+        low = int(counts.min())
+        high = int(counts.max())
+        seeds = part["seed"].nunique()
         count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         title += (
             f" ({count} {'query' if high == 1 else 'queries'}, {seeds} "
             f"{'seed' if seeds == 1 else 'seeds'})"
         )
     return TableBlock.of(title, head, rows)
-
-
-def _needs_no_shots(part: pd.DataFrame) -> pd.Series:
-    return part["system"].map(lambda system: asked_by(system)[0]).isin(_OWN_COLUMNS)
 
 
 def fitted_means(results: pd.DataFrame) -> TableBlock | None:
@@ -272,7 +270,8 @@ def is_queried(system: str) -> bool:
 
 def _cell(group: pd.DataFrame, metric: str, epsilon: float, show_amplified: bool) -> TableCell:
     """One row's cell."""
-    here, seeds = group[group["epsilon"] == epsilon], group["seed"].nunique()
+    here = group[group["epsilon"] == epsilon]
+    seeds = group["seed"].nunique()
     values = here[metric].dropna()
     if values.empty:
         return TableCell(words.DASH)
@@ -372,7 +371,8 @@ def relevant_errata(
     ]
 
 
-WRITTEN, ENSEMBLE = FewShotGeneration.name, DpIcl.name
+WRITTEN = FewShotGeneration.name
+ENSEMBLE = DpIcl.name
 ENSEMBLE_SHOTS = 4
 """Rows in every prompt of DP-ICL's tables."""
 
@@ -450,11 +450,9 @@ class Paper:
             "random-rows": "gaussian",
         }.get(system, "")
         row = "icl" if system.startswith("icl") else system
-        return (
-            few_shot_accuracy(dataset, row, shots, epsilon, mechanism)
-            if mechanism in ("gaussian", "exponential")
-            else None
-        )
+        if mechanism in ("gaussian", "exponential"):
+            return few_shot_accuracy(dataset, row, shots, epsilon, mechanism)
+        return None
 
     def models(self, methods: set[str]) -> str:
         """The models of the papers, for these methods."""

@@ -103,10 +103,6 @@ def mass(kilograms: float) -> str:
 
 def listing(items: list[str]) -> str:
     """`a, b and c`."""
-    return (
-        items[0]
-        if len(items) == 1
-        else ", ".join(items[:-1]) + " and " + items[-1]
-        if items
-        else DASH
-    )
+    if len(items) == 1:
+        return items[0]
+    return ", ".join(items[:-1]) + " and " + items[-1] if items else DASH

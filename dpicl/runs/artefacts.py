@@ -25,14 +25,13 @@ from dpicl.runs.client_reports import read_tallies
 from dpicl.runs.run_folder import UnitFolder, read_plan
 from dpicl.runs.stage import VERDICTS
 
-ROWS, DRAFTS, DRAFTS_APART = (
-    "released_rows.npz",
-    "private_drafts.npz",
-    "private_drafts/{number:04d}.npz",
-)
+ROWS = "released_rows.npz"
+DRAFTS = "private_drafts.npz"
+DRAFTS_APART = "private_drafts/{number:04d}.npz"
 MADE = "periods.json"
 """Of a unit that makes a series: a sentence on the periods of each of its horizons."""
-PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
+PUBLIC_TEXTS = "public_texts.json"
+WRITING = "progress"
 """What a model writes from the instruction alone; the progress of every unit whose rows a model
 reads, or whose public queries it answers.
 """
@@ -40,12 +39,10 @@ PART = ".part"
 """Before the number of a part, in the name of a file of progress."""
 ASKED = "queries/{dataset}.parquet"
 """Of a run: the public rows that were asked, as the split has them."""
-PROMPTS, PREDICTIONS, BASELINES, RESULTS = (
-    "prompts.parquet",
-    "predictions.parquet",
-    "baselines.json",
-    "results.json",
-)
+PROMPTS = "prompts.parquet"
+PREDICTIONS = "predictions.parquet"
+BASELINES = "baselines.json"
+RESULTS = "results.json"
 VALUES = "values.parquet"
 """How good the answer to every public query is: a column per cell."""
 FORMS = "forms.json"
@@ -121,7 +118,8 @@ def gathered(unit: UnitFolder) -> dict[str, bytes]:
 
 def read_draws(unit: UnitFolder) -> dict[Cell, Any]:
     """The releases of a unit on a table, or the counts of reports that stand in their place."""
-    method, path = tabular(unit.unit.method), unit.path / unit.method.artefact
+    method = tabular(unit.unit.method)
+    path = unit.path / unit.method.artefact
     if path.exists() and read_plan(unit.run).pipeline.reports is not None:
         return dict(read_tallies(unit, read_arrays(path)))
     stored = gathered(unit)

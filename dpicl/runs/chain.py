@@ -116,11 +116,9 @@ def drawing_stages(name: str) -> tuple[Stage, ...]:
 def deriving_stages(name: str) -> tuple[Stage, ...]:
     """The stages that make rows of what was published, of a method."""
     method = METHODS[name]
-    return (
-        (derive_stage(method.derive_stage),)
-        if isinstance(method, TabularMethod) and method.derive_stage is not None
-        else ()
-    )
+    if isinstance(method, TabularMethod) and method.derive_stage is not None:
+        return (derive_stage(method.derive_stage),)
+    return ()
 
 
 def stages() -> tuple[Stage, ...]:

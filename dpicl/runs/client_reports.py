@@ -13,7 +13,6 @@ Guarantee   none spent: clients randomise before they send, each wallet pays for
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ from dpicl.data.local.questions import Tally
 from dpicl.data.report_counts import Received
 from dpicl.data.reports import report_files
 from dpicl.ground.errors import DpiclError, ParameterError, PrivacyError
-from dpicl.ground.files import read_arrays, write_arrays
+from dpicl.ground.files import read_arrays, sha256_of, write_arrays
 from dpicl.ground.objects import SCHEME
 from dpicl.ground.yaml_file import validate
 from dpicl.home.settings import Settings
@@ -73,8 +72,8 @@ class Counted:
     @staticmethod
     def of(collection: Collection, period: str, tally: Tally, received: Received) -> Counted:
         """Of counts, and what became of every report."""
-        counts = hashlib.sha256(tally.stored.astype("<i8").tobytes()).hexdigest()
-        named = hashlib.sha256(json.dumps([collection.name, period, counts]).encode()).hexdigest()
+        counts = sha256_of(tally.stored.astype("<i8").tobytes())
+        named = sha256_of(json.dumps([collection.name, period, counts]))
         errors = collection.column_errors(tally.clients)
         words = collection.epsilon, collection.sending_epsilon, collection.variant.design
         return Counted(
@@ -124,11 +123,9 @@ def as_received(contract: Declared) -> Declared:
 
 def closing_file(reports: Reports, collection: Collection, period: str) -> Path | None:
     """The file that closes a period of a collection; none where periods stay open."""
-    return (
-        None
-        if reports.close is None
-        else Path(reports.close) / f"{period}-{collection.name[:12]}.npz"
-    )
+    if reports.close is None:
+        return None
+    return Path(reports.close) / f"{period}-{collection.name[:12]}.npz"
 
 
 def counting(pipeline: Pipeline, settings: Settings) -> Pipeline:
@@ -140,10 +137,8 @@ def counting(pipeline: Pipeline, settings: Settings) -> Pipeline:
     """
     if (reports := pipeline.reports) is None:
         return pipeline
-    contract, words = (
-        settings.contract(pipeline.datasets[0]),
-        reports.model_dump(include={"design", "columns", "about"}),
-    )
+    contract = settings.contract(pipeline.datasets[0])
+    words = reports.model_dump(include={"design", "columns", "about"})
     chosen = {
         name: tabular(name).collection_options(contract, getattr(pipeline.options, name), words)
         for name in pipeline.methods
@@ -164,7 +159,8 @@ def collections_of(plan: Plan, contract: Contract, unit: Unit) -> dict[Cell, Col
     """What clients were asked, by the release that their reports stand for; nothing where rows are
     read.
     """
-    reports, method = plan.pipeline.reports, tabular(unit.method)
+    reports = plan.pipeline.reports
+    method = tabular(unit.method)
     if reports is None:
         return {}
     return {
@@ -182,7 +178,7 @@ def check_reports(reports: Reports, plan: Plan, contract: Contract, settings: Se
         closed.
         DataError: there are no reports at that place; SourceError: the store does not say.
     """
-    if contract.privacy.budget.benchmark:
+    if contract.is_benchmark:
         raise PrivacyError(
             f"{contract.name}: is a public benchmark, whose rows are held out to measure on; "
             f"expected `reports` of another contract"
@@ -251,11 +247,9 @@ def write_counted(
 def counted_of(run: Path, dataset: str) -> list[Counted]:
     """What a run has counted of every collection; nothing where it has counted none."""
     path = run / COUNTS.format(dataset=dataset)
-    return (
-        [Counted.read(facts) for facts in json.loads(read_arrays(path)[_FACTS].tobytes())]
-        if path.exists()
-        else []
-    )
+    if path.exists():
+        return [Counted.read(facts) for facts in json.loads(read_arrays(path)[_FACTS].tobytes())]
+    return []
 
 
 def read_tallies(folder: UnitFolder, stored: Mapping[str, np.ndarray]) -> dict[Cell, Tally]:

@@ -12,7 +12,6 @@ ledger, drafted between by workers, which open none.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,14 @@ from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock
 from dpicl.contract.pipeline import Point
 from dpicl.ground.errors import RunError
-from dpicl.ground.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
+from dpicl.ground.files import (
+    PRIVATE_MODE,
+    read_arrays,
+    read_json,
+    sha256_of,
+    write_arrays,
+    write_json,
+)
 from dpicl.ground.types import PrivateTable
 from dpicl.home.accounts import open_ledger
 from dpicl.ledger import Ledger, ReleaseCharge
@@ -68,12 +74,13 @@ def facts_of(folder: UnitFolder) -> ReleaseFacts:
     """What a run adds to the names of a unit's releases: the period, the model that reads rows, the
     public queries that are answered.
     """
-    plan, method = read_plan(folder.run), folder.method
+    plan = read_plan(folder.run)
+    method = folder.method
     extra: dict[str, Any] = {}
     if method.answers_queries:
         texts = folder.rows.queries().data.column("text").to_pylist()
         fewer = plan.fewer_queries(folder.unit, folder.settings.declared(folder.unit.dataset))
-        extra = {**fewer, QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+        extra = {**fewer, QUERIES: sha256_of(json.dumps(texts))}
     reads = method.model_reads_rows
     return ReleaseFacts(
         plan.period_of(folder.unit.dataset),
@@ -90,7 +97,8 @@ def asked_of(folder: UnitFolder) -> list[Point[Any]]:
 
 def releases_of(ledger: Ledger, folder: UnitFolder) -> dict[str, NamedRelease]:
     """The releases of a unit of a run, named and priced, by what they are asked for."""
-    contract, method = folder.declared, folder.unit.method
+    contract = folder.declared
+    method = folder.unit.method
     account = paying_account(ledger, contract, method, folder.settings)
     return named_releases(
         account, contract, method, asked_of(folder), folder.settings, facts_of(folder)
@@ -103,7 +111,8 @@ def charge(folder: UnitFolder) -> str:
     method = folder.method
     check(method, folder.declared, folder.unit)
     method.refuse_run(folder.declared)
-    path, digests = folder.private / CHARGED, _facts_digests(folder)
+    path = folder.private / CHARGED
+    digests = _facts_digests(folder)
     if path.exists():
         _check_facts(folder, read_json(path), digests)
     with open_ledger(folder.settings) as ledger:
@@ -116,11 +125,7 @@ def charge(folder: UnitFolder) -> str:
             for key in missing:
                 ledger.begin_drawing(releases[key].charge.release_id)
     charges = {
-        key: {
-            "release": named.charge.release_id,
-            "facts": digests[key],
-            "missing": key in missing,
-        }
+        key: {"release": named.charge.release_id, "facts": digests[key], "missing": key in missing}
         for key, named in releases.items()
     }
     write_json(path, charges, mode=PRIVATE_MODE, replace=True)
@@ -148,7 +153,8 @@ def _charged_points(folder: UnitFolder) -> list[Point[Any]]:
 
 
 def _charges(folder: UnitFolder) -> dict[str, dict[str, Any]]:
-    path, digests = folder.private / CHARGED, _facts_digests(folder)
+    path = folder.private / CHARGED
+    digests = _facts_digests(folder)
     if not path.exists():
         raise RunError(
             f"{folder.unit.key}: its releases are not charged; nothing is written before they are"
@@ -176,12 +182,14 @@ def _facts_digests(folder: UnitFolder) -> dict[str, str]:
     """A digest of the public facts of each of a unit's releases: computed without the ledger, equal
     where the release is the same.
     """
-    contract, unit, facts = folder.declared, folder.unit, facts_of(folder)
+    contract = folder.declared
+    unit = folder.unit
+    facts = facts_of(folder)
     described = {
         point.key: canonical(vars(public_facts(contract, unit.method, point, facts)))
         for point in asked_of(folder)
     }
-    return {key: hashlib.sha256(text.encode()).hexdigest() for key, text in described.items()}
+    return {key: sha256_of(text) for key, text in described.items()}
 
 
 def publish_drafts(folder: UnitFolder, drafts: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -202,7 +210,7 @@ def publish_drafts(folder: UnitFolder, drafts: Mapping[str, bytes]) -> dict[str,
         for key in missing:
             releases[key].publish(ledger, drafts[key])
         published = {key: named.read(ledger) for key, named in releases.items()}
-    if not folder.declared.privacy.budget.benchmark:
+    if not folder.declared.is_benchmark:
         names = {key: named.charge.release_id for key, named in releases.items()}
         note_state(folder.rows, names.values(), {names[key] for key in missing})
     return published
@@ -211,7 +219,8 @@ def publish_drafts(folder: UnitFolder, drafts: Mapping[str, bytes]) -> dict[str,
 @unit_stage("release", lambda folder: folder.method.artefact, "owner")
 def release(folder: UnitFolder) -> str:
     """Publish what was drafted, unless something is published already, and gather what stands."""
-    charges, drafts = _charges(folder), read_drafts(folder)
+    charges = _charges(folder)
+    drafts = read_drafts(folder)
     published = publish_drafts(folder, {key: drafts[key] for key in charges if key in drafts})
     # of all that stand: a killed try may have left one behind
     for written in charges.values() if folder.method.model_reads_rows else ():
@@ -251,12 +260,10 @@ def advance(folder: UnitFolder) -> str:
     """Make the periods of a unit's horizons that are missing, and what the method releases of the
     plan's window of them.
     """
-    method, contract, unit, plan = (
-        tabular(folder.unit.method),
-        folder.contract,
-        folder.unit,
-        read_plan(folder.run),
-    )
+    method = tabular(folder.unit.method)
+    contract = folder.contract
+    unit = folder.unit
+    plan = read_plan(folder.run)
     check(method, contract, unit)
     first, last = window_places(
         contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock()
@@ -338,7 +345,8 @@ def prepare_stage(name: str) -> Stage:
 def count(run: str, unit_key: str, part: int, parts: int) -> str:
     """Count the batches of one piece of work for every charged release of a unit."""
     folder = open_unit(run, unit_key)
-    rows, asked = folder.rows, _charged_points(folder)
+    rows = folder.rows
+    asked = _charged_points(folder)
     batches = counted_batches(rows, folder.unit.method)
     assert batches is not None
     with timed(folder.run, unit_key, "count", f"-{part}"):
@@ -353,7 +361,8 @@ def draw_stage(name: str) -> Stage:
 
     def draw(folder: UnitFolder) -> str:
         check(folder.method, folder.contract, folder.unit)
-        asked, stored = _charged_points(folder), folder.private / MARKS
+        asked = _charged_points(folder)
+        stored = folder.private / MARKS
         marks = read_arrays(stored) if stored.exists() else {}
         drafts = drafted(folder.rows, folder.unit.method, asked, marks) if asked else {}
         write_drafts(folder, drafts)
@@ -367,7 +376,8 @@ def derive_stage(name: str) -> Stage:
     """Make rows of every release of a unit."""
 
     def derive(folder: UnitFolder) -> str:
-        method, asked = tabular(folder.unit.method), points(folder.method, folder.unit)
+        method = tabular(folder.unit.method)
+        asked = points(folder.method, folder.unit)
         rows = {
             cell.key: method.rows(drawn, folder.contract, asked[cell], folder.draws).codes
             for cell, drawn in read_draws(folder).items()
@@ -390,8 +400,14 @@ def generate(run: str, unit_keys: Sequence[str], part: int = 0, parts: int = 1) 
         first = begun[0][0]
         with timed(first.run, first.unit.key, "generate", part=str(part)):
             _write(begun, shows=part == 0)
+    # what the model writes from the instruction alone, where queries are asked
     for folder in folders if part == 0 else ():
-        _write_public(folder)
+        path = folder.path / PUBLIC_TEXTS
+        if not path.exists():
+            writer = writer_of(read_plan(folder.run).writing_model, folder.settings)
+            public = few_shot_generation.write_public(folder.texts, folder.unit, writer)
+            encode = on_texts(folder.unit.method).encode
+            write_json(path, {cell.key: encode(texts) for cell, texts in public.items()})
     return f"{sum(map(len, wanted))} releases of {len(begun)} units now"
 
 
@@ -414,7 +430,8 @@ def _missing(folder: UnitFolder, part: int, parts: int) -> dict[str, str]:
 def _write(begun: Sequence[tuple[UnitFolder, dict[str, str]]], *, shows: bool) -> None:
     """Texts of some releases of some units; the first part of a unit shows how far they are."""
     folders = [folder for folder, _ in begun]
-    first, jobs = folders[0], []
+    first = folders[0]
+    jobs = []
     for folder, missing in begun:
         journal = FileJournal(folder.settings, missing, folder.draws, folder.rows.state)
         chosen = [point for point in asked_of(folder) if point.key in missing]
@@ -435,30 +452,25 @@ def _write(begun: Sequence[tuple[UnitFolder, dict[str, str]]], *, shows: bool) -
                 )
 
 
-def _write_public(folder: UnitFolder) -> None:
-    """What the model writes from the instruction alone, where queries are asked."""
-    path = folder.path / PUBLIC_TEXTS
-    if not path.exists():
-        writer = writer_of(read_plan(folder.run).writing_model, folder.settings)
-        public = few_shot_generation.write_public(folder.texts, folder.unit, writer)
-        encode = on_texts(folder.unit.method).encode
-        write_json(path, {cell.key: encode(texts) for cell, texts in public.items()})
-
-
 @unit_stage("consult", DRAFTS, "model worker", private=True)
 def consult(folder: UnitFolder) -> str:
     """Answer what is charged and missing."""
-    missing, contract, settings = charged(folder), folder.texts, folder.settings
+    missing = charged(folder)
+    contract = folder.texts
+    settings = folder.settings
     if not missing:
         write_text_drafts(folder, {})
         return f"0 times {contract.query_count} answers"
-    train, draws, plan = folder.rows.train(), folder.draws, read_plan(folder.run)
+    train = folder.rows.train()
+    draws = folder.draws
+    plan = read_plan(folder.run)
     queries = folder.rows.queries().data.column("text").to_pylist()
     model = reader_of(plan.writing_model, settings, folder.method.answers.wanted_of(contract))
     sweep_votes(settings)
     chosen = {point.key: plan_answers(contract, point) for point in _charged_points(folder)}
-    names, rows = missing, folder.rows.state
-    if contract.privacy.budget.benchmark:  # in one place for all epsilons of a run
+    names = missing
+    rows = folder.rows.state
+    if contract.is_benchmark:  # in one place for all epsilons of a run
         places = dict.fromkeys(names, settings.private("votes", folder.run.name))
     else:  # beside the journals
         places = {key: votes_folder(settings, name, rows) for key, name in names.items()}
@@ -478,7 +490,7 @@ def consult(folder: UnitFolder) -> str:
             train, numbered, model, job, progress_writer([folder], "asking ensembles, query")
         )
     finally:
-        if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
+        if isinstance(model, Tallying) and not contract.is_benchmark:
             # a server's count of private prompts: else the next public tally would hold it
             model.tally((), ())
     path = folder.path / "public_candidates.json"

@@ -103,11 +103,15 @@ def _tables(prompts: Iterable[tuple[Cell, list[str]]]) -> Iterator[pa.Table]:
     """Prompts cell by cell, at least one table and another one from so many characters on."""
     keys: list[str] = []
     waiting: list[str] = []
-    characters, is_first = 0, True
+    characters = 0
+    is_first = True
     for cell, texts in prompts:
         if waiting and characters > _AT_ONCE:
             yield _table(keys, waiting)
-            keys, waiting, characters, is_first = [], [], 0, False
+            keys = []
+            waiting = []
+            characters = 0
+            is_first = False
         keys += [cell.key] * len(texts)
         waiting += texts
         characters += sum(map(len, texts))
@@ -142,7 +146,9 @@ def serialize(folder: UnitFolder) -> str:
     """Write an example of every cell's demonstrations, and its prompts where there is something to
     ask: cell by cell, in order.
     """
-    method, unit, asks = folder.method, folder.unit, folder.declared.evaluation != "none"
+    method = folder.method
+    unit = folder.unit
+    asks = folder.declared.evaluation != "none"
     prompts: Iterable[tuple[Cell, list[str]]] = ()
     if isinstance(method, TextMethod):
         texts, public = read_texts(folder)
@@ -164,7 +170,9 @@ def serialize(folder: UnitFolder) -> str:
         )
         prompts = worded.items()
     else:
-        released, contract, draws = read_released(folder), folder.contract, folder.draws
+        released = read_released(folder)
+        contract = folder.contract
+        draws = folder.draws
         demonstrations = tabular(unit.method).examples(released, contract, unit, draws)
         examples = {
             cell: "\n".join(texts).split("\n")
@@ -211,7 +219,8 @@ def _groups_of(folder: UnitFolder, lengths: Mapping[str, int]) -> list[Group]:
     """Of characters of prompts by cell key, the longest group of the run's model first, then those
     of each model beside it.
     """
-    known, models = _cells(folder), ("", *(spec.name for spec in read_plan(folder.run).beside))
+    known = _cells(folder)
+    models = ("", *(spec.name for spec in read_plan(folder.run).beside))
     groups: dict[tuple[object, ...], Group] = {}
     for number, (model, key) in enumerate(product(models, lengths)):
         cell = known[key]
@@ -283,10 +292,8 @@ def _score_group(
     public queries are answered is shown.
     """
     prompts = read_prompts(folder, {cell.prompts.key for cell in group.values()})
-    texts, answers = (
-        [text for cell in group.values() for text in prompts.get(cell.prompts.key, ())],
-        METHODS[folder.unit.method].answers,
-    )
+    texts = [text for cell in group.values() for text in prompts.get(cell.prompts.key, ())]
+    answers = METHODS[folder.unit.method].answers
     first, cell = next(iter(group.items()))
     if folder.declared.evaluation == "charged":
         scores = _private_scores(folder, scorer, texts, cell)
@@ -334,7 +341,8 @@ def _private_scores(
     """Of private prompts one by one, so that none of them moves another by rounding, nor stops the
     run; one that fails says nothing.
     """
-    answers, contract = METHODS[folder.unit.method].answers, folder.declared
+    answers = METHODS[folder.unit.method].answers
+    contract = folder.declared
     count = len(answers.continuations_of(contract))
 
     def ask(some: Sequence[str]) -> list[np.ndarray]:
@@ -365,7 +373,8 @@ def _score_rows(folder: UnitFolder, numbers: Mapping[Cell, int]) -> None:
     """Cells whose queries a tabular model answers beside released rows, by the number of their
     file.
     """
-    method, contract = row_method(folder.method), folder.contract
+    method = row_method(folder.method)
+    contract = folder.contract
     unit = replace(folder.unit, evaluated_cells=tuple(numbers))
     shown = contexts(method, read_released(folder), contract, unit, folder.draws)
     asked = method.bins(folder.rows.queries(), contract)
@@ -379,10 +388,8 @@ def read_scores(folder: UnitFolder) -> dict[Cell, np.ndarray]:
     """Answers of the model by cell, in the order of the prompts: scores of shape (prompts, labels),
     or texts.
     """
-    known, files = (
-        _cells(folder, read_plan(folder.run).beside),
-        sorted(_prompts_folder(folder, "scored").glob("[0-9]*.npz")),
-    )
+    known = _cells(folder, read_plan(folder.run).beside)
+    files = sorted(_prompts_folder(folder, "scored").glob("[0-9]*.npz"))
     return {known[key]: table for file in files for key, table in read_arrays(file).items()}
 
 
@@ -394,8 +401,10 @@ EVALUATION = "evaluation"
 @unit_stage("baselines", BASELINES)
 def fit_baselines(folder: UnitFolder) -> str:
     """Fit and test every baseline of the unit."""
-    contract, unit = folder.contract, folder.unit
-    released, draws = read_released(folder), folder.draws
+    contract = folder.contract
+    unit = folder.unit
+    released = read_released(folder)
+    draws = folder.draws
     measured = tabular(unit.method).fitted(
         released, folder.rows.train, folder.rows.test(), contract, unit, draws
     )
@@ -421,14 +430,14 @@ def evaluate(folder: UnitFolder) -> str:
 
 
 def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
-    method, contract, unit = folder.method, folder.declared, folder.unit
+    method = folder.method
+    contract = folder.declared
+    unit = folder.unit
     scores = read_scores(folder)
     if isinstance(method, TextMethod):
         scores |= method.final_answers(read_texts(folder)[0], folder.texts)
     queries = folder.rows.queries()
-    write_table(
-        folder.path / PREDICTIONS, _predictions(folder, {**scores, **averaged(scores)}, queries)
-    )
+    write_table(folder.path / PREDICTIONS, _predictions(folder, scores | averaged(scores), queries))
     judged = {
         cell.key: value
         for cell, value in method.answers.values_of(scores, queries, contract).items()
@@ -442,7 +451,7 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
         )
         for row in fitted
     }
-    return _rows(folder, {**method.answers.metrics_of(scores, queries, contract), **baselines})
+    return _rows(folder, method.answers.metrics_of(scores, queries, contract) | baselines)
 
 
 def _predictions(
@@ -451,7 +460,8 @@ def _predictions(
     """A row per cell and query: the truth and the answer in words, and of each label its
     log-probability, where labels were scored.
     """
-    method, contract = folder.method, folder.declared
+    method = folder.method
+    contract = folder.declared
     labels = [label.strip() for label in method.answers.continuations_of(contract)]
     truth = _in_words(method.answers.truth_of(queries, contract), labels)
     answers = {
@@ -489,7 +499,8 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """Of held-out private rows: noisy counts, charged before they are counted, drawn once, and read
     back as they were published.
     """
-    contract, unit = folder.contract, folder.unit
+    contract = folder.contract
+    unit = folder.unit
     with open_ledger(folder.settings) as ledger:
         account = open_account(ledger, contract, unit.method, folder.settings)
         releases = [named.charge for named in releases_of(ledger, folder).values()]

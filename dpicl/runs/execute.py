@@ -55,6 +55,8 @@ class Step(NamedTuple):
 
 
 Group = Sequence[Step]
+Ended = Mapping[Any, Exception | None]
+"""Jobs that have ended, with why they failed."""
 Series = Callable[..., Iterator[object]]
 """A function of the chain: it takes `submit`, and references."""
 
@@ -91,7 +93,7 @@ class Executor(ABC):
         """Let a worker do a step."""
 
     @abstractmethod
-    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Ended:
         """Wait until at least one job has ended, or only look, `at_once`; what each of those failed
         with, `WorkerDied` if it was never done.
         """
@@ -112,7 +114,7 @@ class InProcess(Executor):
         job.set_result(failure_of(step.stage, *step.references))
         return job
 
-    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Ended:
         """All have ended."""
         del at_once
         return {job: job.result() for job in jobs}
@@ -188,7 +190,7 @@ class _Schedule:
                     )
                 )
 
-    def _notice(self, ended: Mapping[Any, Exception | None]) -> None:
+    def _notice(self, ended: Ended) -> None:
         for handle, error in ended.items():
             job = self._jobs.pop(handle)
             if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
@@ -237,10 +239,8 @@ class _Schedule:
         groups = [waiting[number::workers] for number in range(min(workers, len(waiting)))]
         parts = workers // len(groups)
         for group in groups:
-            run, keys = (
-                group[0][0].references[0],
-                tuple(key for step, _ in group for key in step.references[1]),
-            )
+            run = group[0][0].references[0]
+            keys = tuple(key for step, _ in group for key in step.references[1])
             strands = [strand for _, strand in group]
             for strand in strands:
                 strand.open += parts - 1
@@ -276,29 +276,26 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
     """
     # so that the stop of another process leaves the private rows
     with locked(run / LOCK, shared=True):
-        return _run_units(run, executor, closing)
-
-
-def _run_units(run: Path, executor: Executor, closing: Iterable[Step]) -> str:
-    plan = read_plan(run)
-    missing = [key for key in plan.units if not (run / "units" / key / RESULTS).exists()]
-    schedule, is_probed = _Schedule(executor), False
-    with running(run, plan, Settings.current()) as may_begin:
-        for name, keys in begun_together(plan, missing).items():
-            if not may_begin(name):
-                continue
-            if not is_probed:  # a model that cannot answer must not cost anything
-                schedule.do([_Strand("probe", "", iter([[Step(probe, (str(run),))]]))])
-                if schedule.failures:
-                    _raise(run, schedule.failures)
-                is_probed = True
-            schedule.do(_strands(run, plan, keys))
-    if not plan.units or any((run / "units" / key / RESULTS).exists() for key in plan.units):
-        schedule.do([_Strand("report", "", iter([[step] for step in closing]))])
-    if schedule.failures:
-        _raise(run, schedule.failures)
-    remove_private(run, Settings.current())
-    return f"{len(plan.units)} units, {len(missing)} of them now"
+        plan = read_plan(run)
+        missing = [key for key in plan.units if not (run / "units" / key / RESULTS).exists()]
+        schedule = _Schedule(executor)
+        is_probed = False
+        with running(run, plan, Settings.current()) as may_begin:
+            for name, keys in begun_together(plan, missing).items():
+                if not may_begin(name):
+                    continue
+                if not is_probed:  # a model that cannot answer must not cost anything
+                    schedule.do([_Strand("probe", "", iter([[Step(probe, (str(run),))]]))])
+                    if schedule.failures:
+                        _raise(run, schedule.failures)
+                    is_probed = True
+                schedule.do(_strands(run, plan, keys))
+        if not plan.units or any((run / "units" / key / RESULTS).exists() for key in plan.units):
+            schedule.do([_Strand("report", "", iter([[step] for step in closing]))])
+        if schedule.failures:
+            _raise(run, schedule.failures)
+        remove_private(run, Settings.current())
+        return f"{len(plan.units)} units, {len(missing)} of them now"
 
 
 def _strands(run: Path, plan: Plan, keys: Iterable[str]) -> Iterator[_Strand]:
@@ -347,7 +344,8 @@ class _Worker:
     """A process that does one step at a time, and is replaced when it dies."""
 
     def __init__(self, settings: Settings, gpu: str | None) -> None:
-        self._settings, self._gpu = settings, gpu
+        self._settings = settings
+        self._gpu = gpu
         self.opens_models = gpu != ""
         self.start()
 
@@ -424,7 +422,7 @@ class WorkerPool(Executor):
         self._hand_out()
         return job
 
-    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Ended:
         """Wait until workers have ended their steps, and give them what is queued."""
         busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
         ended: dict[Any, Exception | None] = {}

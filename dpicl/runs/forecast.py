@@ -86,11 +86,9 @@ class Forecast:
 
 def _every(contract: Declared, methods: Iterable[str]) -> Every:
     """How often a run is charged: of a horizon, which is charged with its first period, once."""
-    return (
-        "once"
-        if any(METHODS[method].is_series(contract) for method in methods)
-        else contract.releases.every
-    )
+    if any(METHODS[method].is_series(contract) for method in methods):
+        return "once"
+    return contract.releases.every
 
 
 def forecast(
@@ -104,11 +102,9 @@ def forecast(
     """
     if (schedule := pipeline.schedule) is None:
         return []
-    since, file, key = (
-        now or datetime.now(UTC),
-        settings.pipelines.name,
-        f"pipelines.{name}.schedule",
-    )
+    since = now or datetime.now(UTC)
+    file = settings.pipelines.name
+    key = f"pipelines.{name}.schedule"
     try:
         times = CronSim(schedule.cron, since.astimezone(ZoneInfo(schedule.timezone)))
     except CronSimError:
@@ -140,13 +136,15 @@ def forecast(
             due = paying[1:] if releases.keys() <= standing else paying
             one_run = [release.guarantee for release in releases.values()]
             quote = ledger.dry_run(account.name, one_run)
-            numbers, cap = range(1, len(due) + 1), quote.cap or 0.0
+            numbers = range(1, len(due) + 1)
+            cap = quote.cap or 0.0
             fit = bisect_left(
                 numbers,
                 True,
                 key=lambda number: not ledger.dry_run(account.name, one_run * number).allowed,
             )
-            left, last = cap - quote.before.epsilon, due[fit - 1] if fit else None
+            left = cap - quote.before.epsilon
+            last = due[fit - 1] if fit else None
             forecasts.append(
                 Forecast(
                     account.name,
@@ -209,7 +207,8 @@ def series_forecasts(settings: Settings) -> tuple[list[SeriesForecast], list[str
     """Every horizon that one of the user's contracts, as it is now, was charged for; and a sentence
     for each contract whose account cannot be told, as where no database answers.
     """
-    forecasts, unknown = [], []
+    forecasts = []
+    unknown = []
     for name in settings.own_names():
         try:
             contract = settings.declared(name)
@@ -240,12 +239,11 @@ def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[Seri
     )
     if account is None or account.epsilon_cap is None:
         return
-    entries, key, digest = (
-        ledger.entries(account.name),
-        ledger_key(settings),
-        contract_digest(contract),
-    )
-    charged, begins = [entry.release for entry in entries], contract.releases.calendar.periods[0]
+    entries = ledger.entries(account.name)
+    key = ledger_key(settings)
+    digest = contract_digest(contract)
+    charged = [entry.release for entry in entries]
+    begins = contract.releases.calendar.periods[0]
     horizons = [
         release
         for release in charged
@@ -257,11 +255,13 @@ def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[Seri
             part.release.parameters.get(PART) == one.release_id and part.artefact_sha256 is not None
             for part in entries
         )
-        more, until = 0, _last(contract, int(facts[PERIODS]))
+        more = 0
+        until = _last(contract, int(facts[PERIODS]))
         while more < _MOST and ledger.dry_run(account.name, [one.guarantee] * (more + 1)).allowed:
             if (further := _last(contract, int(facts[PERIODS]) * (more + 2))) is None:
                 break
-            more, until = more + 1, further
+            more += 1
+            until = further
         quote = ledger.dry_run(account.name, [one.guarantee])
         left = account.epsilon_cap - quote.before.epsilon
         paid = (str(facts["first"]), str(facts["last"]), int(facts[PERIODS]))
@@ -282,10 +282,8 @@ def _which(horizon: Release, beside: Sequence[Release]) -> str:
     """The method, its number of shots, and whatever else tells it from this method's other
     horizons.
     """
-    facts, others = (
-        horizon.parameters,
-        [release.parameters for release in beside if release.mechanism == horizon.mechanism],
-    )
+    facts = horizon.parameters
+    others = [release.parameters for release in beside if release.mechanism == horizon.mechanism]
     said = [METHODS[horizon.mechanism].title] + (
         [f"{facts['shots']} shots"] if facts.get("shots") else []
     )

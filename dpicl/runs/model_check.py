@@ -7,7 +7,6 @@ alike under the same program.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -17,20 +16,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 import dpicl
 from dpicl.ground.errors import DpiclError, ModelError
-from dpicl.ground.files import read_json, write_json
+from dpicl.ground.files import read_json, sha256_of, write_json
 from dpicl.ground.processes import gpus_here
 from dpicl.home.settings import Settings
 from dpicl.methods.public_questions import check_scores, check_votes
 from dpicl.models.asking import public_answer
 from dpicl.models.embedding import embedder_fingerprint
-from dpicl.models.opening import open_scorer, open_tabular
+from dpicl.models.opening import open_tabular
 from dpicl.models.requests import (
     CONTINUATIONS,
     LabelledRows,
@@ -41,7 +41,7 @@ from dpicl.models.requests import (
 )
 from dpicl.models.spec import ModelSpec
 from dpicl.models.votes import GeneratorModel, VoteRequest, VoteRule
-from dpicl.release.readers import fingerprint, public_corpus, settled_model
+from dpicl.release.readers import fingerprint, reader_of, settled_model
 from dpicl.runs.probe import questions_digest, tolerance_of
 from dpicl.runs.run_folder import Plan
 
@@ -97,7 +97,8 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
         yield CheckedStep("fits the memory", True, memory)
     started = time.monotonic()
     scorer = _opened(spec, settings)
-    about, seconds = scorer.description, time.monotonic() - started
+    about = scorer.description
+    seconds = time.monotonic() - started
     if spec.of_kind.is_served:
         yield CheckedStep("answers", True, f"{about.mode}; {about.note}; {seconds:.1f} s")
     else:
@@ -117,13 +118,15 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
         yield _exclusive(scorer, spec)
     yield from _votes(scorer, spec)
     if isinstance(scorer, TextGenerator):
-        yield _writes(scorer, spec)
+        generate = partial(scorer.generate, PROMPTS[:2], Sampling(_NEW_TOKENS))
+        texts = public_answer(spec.name, generate)
+        yield CheckedStep(
+            "writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts"
+        )
 
 
 def _opened(spec: ModelSpec, settings: Settings) -> Scorer:
-    return public_answer(
-        spec.name, lambda: open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
-    )
+    return public_answer(spec.name, lambda: reader_of(spec, settings))
 
 
 def _rows_steps(spec: ModelSpec) -> Iterator[CheckedStep]:
@@ -144,7 +147,8 @@ def _rows_steps(spec: ModelSpec) -> Iterator[CheckedStep]:
     def ask(queries: np.ndarray) -> np.ndarray:
         return public_answer(spec.name, lambda: model.log_probabilities(context, queries, 2))
 
-    alone, together = np.concatenate([ask(values[[place]]) for place in range(3)]), ask(values[:3])
+    alone = np.concatenate([ask(values[[place]]) for place in range(3)])
+    together = ask(values[:3])
     check_scores(about, alone, together, tolerance=tolerance_of(spec))
     yield CheckedStep(
         "answers rows alike, alone and together",
@@ -223,11 +227,6 @@ def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[CheckedStep]:
         )
 
 
-def _writes(scorer: Any, spec: ModelSpec) -> CheckedStep:
-    texts = public_answer(spec.name, lambda: scorer.generate(PROMPTS[:2], Sampling(_NEW_TOKENS)))
-    return CheckedStep("writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts")
-
-
 FOLDER = "answered"
 """Below the folder of models, which is made again where it is gone."""
 
@@ -261,13 +260,10 @@ def remembered(plan: Plan, settings: Settings) -> Path | None:
             *files,
             *stored,
             *_program(),
-            *_machine(),
+            platform.node(),
+            *gpus_here(),
         ]
-        return (
-            settings.models
-            / FOLDER
-            / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
-        )
+        return settings.models / FOLDER / f"{sha256_of(json.dumps(parts))}.json"
     return None
 
 
@@ -289,11 +285,6 @@ def _stored(folder: str) -> list[str]:
     path = Path(folder).expanduser()
     files = sorted(path.iterdir()) if folder and path.is_dir() else ()
     return [f"{file.name} {(about := file.stat()).st_size} {about.st_mtime_ns}" for file in files]
-
-
-def _machine() -> list[str]:
-    """Its name, and which of its GPUs may be used."""
-    return [platform.node(), *gpus_here()]
 
 
 def _program() -> list[str]:

@@ -92,7 +92,8 @@ def charges(
     """
     if plan.pipeline.reports is not None:
         return []
-    chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
+    chosen = list(plan.units.values() if units is None else units)
+    key = ledger_key(settings)
     reads = any(METHODS[unit.method].model_reads_rows for unit in chosen)
     writer = fingerprint(plan.writing_model) if reads else ""
     embedder = embedder_fingerprint(plan.embedder) if reads else ""
@@ -100,7 +101,8 @@ def charges(
     by_account: dict[str, dict[str, Release]] = {}
     for unit in chosen:
         declared = settings.declared(unit.dataset)
-        contract, extra = plan.contract_of(unit, declared), plan.fewer_queries(unit, declared)
+        contract = plan.contract_of(unit, declared)
+        extra = plan.fewer_queries(unit, declared)
         facts = ReleaseFacts(plan.period_of(unit.dataset), writer, embedder, extra)
         account = paying_account(ledger, contract, unit.method, settings)
         accounts[account.name] = account
@@ -145,10 +147,7 @@ def evaluation_of(
     name = release_id(
         key,
         Described(
-            tabular_method.MECHANISM,
-            tabular_method.VERSION,
-            parameters,
-            contract_digest(contract),
+            tabular_method.MECHANISM, tabular_method.VERSION, parameters, contract_digest(contract)
         ),
         account=account.name,
         neighbours=account.neighbours,
@@ -162,11 +161,9 @@ def plan_accounts(plan: Plan, settings: Settings) -> list[Account]:
     """The accounts that a plan's units spend from, as `accounts_of` gives them; of clients' reports
     none.
     """
-    return (
-        []
-        if plan.pipeline.reports
-        else accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
-    )
+    if plan.pipeline.reports:
+        return []
+    return accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
 
 
 ASKED = "asked.json"
@@ -193,13 +190,13 @@ def as_begun(plan: Plan, settings: Settings) -> Plan:
 
 def _as(begun: ModelSpec | None, spec: ModelSpec) -> ModelSpec:
     """A model as it was begun with, if it is that one and open."""
-    return (
-        begun
-        if begun is not None
+    if (
+        begun is not None
         and spec.api == "auto"
         and begun.model_copy(update={"api": "auto"}) == spec
-        else spec
-    )
+    ):
+        return begun
+    return spec
 
 
 def settled_plan(
@@ -236,7 +233,8 @@ def settled_plan(
         return decided
 
     beside = tuple(map(settled, plan.beside))
-    model, writer = settled(plan.model), plan.writer
+    model = settled(plan.model)
+    writer = plan.writer
     if votes:
         writer = plan.writer or (None if model == plan.model else plan.model)
     elif reading and plan.writer:
@@ -344,11 +342,7 @@ def check_plan(plan: Plan, settings: Settings) -> None:
 
 def check_caps(plan: Plan, settings: Settings) -> None:
     """Refuse a plan whose new releases would pass a cap, as `check_quotes` does."""
-    capped = {
-        name
-        for name in plan.pipeline.datasets
-        if not settings.declared(name).privacy.budget.benchmark
-    }
+    capped = {name for name in plan.pipeline.datasets if not settings.declared(name).is_benchmark}
     if capped:
         check_quotes(
             quote_plan(
@@ -452,7 +446,8 @@ def periods_of(
     horizon, or it must be `over`, it is the last period that is over then. Raises ParameterError:
     `period` is none, or some methods count a horizon and others do not.
     """
-    chosen, at = None if period is None else read_period(period), when or clock()
+    chosen = None if period is None else read_period(period)
+    at = when or clock()
     periods = {
         name: period_of(settings.declared(name), chosen, at, methods, over=over)
         for name in datasets
@@ -471,10 +466,8 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
             if isinstance(method, TextMethod) and method.sizes(contract) is not None
         ]
     else:
-        kind, names = (
-            "a table",
-            sorted(name for name, method in METHODS.items() if method.data == "table"),
-        )
+        kind = "a table"
+        names = sorted(name for name, method in METHODS.items() if method.data == "table")
     if unit.method not in names:
         raise ParameterError(
             "methods", unit.method, f"one of {', '.join(names)}: {contract.name} holds {kind}"
@@ -490,8 +483,7 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     method.refuse_run(contract)
     _check_periods(contract, unit, plan)
     check(method, contract if plan.pipeline.reports is None else as_received(contract), unit)
-    asked = points(method, unit).values()
-    check_drawn(contract, method, asked, anyway=plan.pipeline.anyway)
+    check_drawn(contract, method, points(method, unit).values(), anyway=plan.pipeline.anyway)
 
 
 def _check_beside(contract: Declared, unit: Unit, plan: Plan) -> None:

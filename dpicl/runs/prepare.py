@@ -13,7 +13,6 @@ Split: private rows to protect, held-out rows to query.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 from dpicl.contract import Contract
 from dpicl.data.report_counts import Counts
 from dpicl.ground.errors import ParameterError, RunError
-from dpicl.ground.files import read_arrays, read_json, write_json
+from dpicl.ground.files import make_private_folder, read_arrays, read_json, sha256_of, write_json
 from dpicl.ground.printable import tell_holder
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
@@ -100,7 +99,8 @@ def _count(run: Path, dataset: str, plan: Plan, collections: dict[str, Collectio
     """Count every collection, and then close its period: a run that fails in between has closed
     nothing.
     """
-    reports, period = plan.pipeline.reports, plan.period_of(dataset)
+    reports = plan.pipeline.reports
+    period = plan.period_of(dataset)
     assert reports is not None
     # where pseudonyms that a killed count leaves go with the run's private files
     folder = Settings.current().private(dataset, run.name)
@@ -127,7 +127,7 @@ def _closed(counts: Counts) -> Counts:
     if counts.close is None:
         return counts
     try:
-        counts.close.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(counts.close.parent)
         return counts.closed()
     except OSError as error:
         raise ParameterError(
@@ -167,7 +167,7 @@ def write_verdicts(run: str, dataset: str) -> str:
                 "severity": rule.severity,
                 "holds": rule not in counts,
                 # how many break it
-                **({"values": counts.get(rule, 0)} if contract.privacy.budget.benchmark else {}),
+                **({"values": counts.get(rule, 0)} if contract.is_benchmark else {}),
             }
             for rule in rules
         ]
@@ -190,8 +190,10 @@ def split(run: str, dataset: str) -> str:
     """Split a data set's rows; those to protect of a large table stay in their batches. Where
     clients report there are no rows: the contract's public queries, if it names any.
     """
-    folder, rows = Path(run), rows_of(run, dataset)
-    pipeline, contract = read_plan(folder).pipeline, rows.contract
+    folder = Path(run)
+    rows = rows_of(run, dataset)
+    pipeline = read_plan(folder).pipeline
+    contract = rows.contract
     if pipeline.reports is not None:
         with timed(folder, dataset, "split", reads_rows=False):
             count = rows.public_queries(pipeline.queries)
@@ -214,10 +216,11 @@ def _hold(run: Path, rows: Rows) -> None:
     what is released. Raises RunError: they have changed.
     """
     # not what was read now, if it is another
-    contract, stored = rows.contract, rows.queries().data
+    contract = rows.contract
+    stored = rows.queries().data
     if isinstance(contract, Contract):
         write_table(run / ASKED.format(dataset=contract.name), stored)
-    asked_digest = hashlib.sha256(json.dumps(stored.to_pylist(), default=str).encode()).hexdigest()
+    asked_digest = sha256_of(json.dumps(stored.to_pylist(), default=str))
     if (
         read_json(write_json(run / "queries" / f"{contract.name}.json", asked_digest))
         != asked_digest

@@ -9,7 +9,6 @@ The models of a run, opened once per process.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +21,7 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.pipeline import Unit
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.ground.errors import RunError, TooLongError
-from dpicl.ground.files import read_json, write_json
+from dpicl.ground.files import read_json, sha256_of, write_json
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
 from dpicl.methods.base import ZERO_SHOT
@@ -32,10 +31,10 @@ from dpicl.methods.public_questions import check_scores
 from dpicl.methods.row_method import check_model, row_method
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.models.asking import public_answer
-from dpicl.models.opening import open_scorer, open_tabular
+from dpicl.models.opening import open_tabular
 from dpicl.models.requests import ModelDescription, Scorer, TabularModel, prompt
 from dpicl.models.spec import ModelSpec, Wanted
-from dpicl.release.readers import check_reading, public_corpus
+from dpicl.release.readers import check_reading, reader_of
 from dpicl.runs.run_folder import Plan, read_plan
 from dpicl.runs.stage import stage
 
@@ -50,7 +49,8 @@ def probe(run: str) -> str:
     """Ask once for every kind of unit; store a digest of the questions and the descriptions of the
     models.
     """
-    folder, settings = Path(run), Settings.current()
+    folder = Path(run)
+    settings = Settings.current()
     plan = read_plan(folder)
     digest = questions_digest(plan, settings)
     if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == digest:
@@ -110,13 +110,14 @@ def questions_digest(plan: Plan, settings: Settings) -> str:
     ]
     specs += [plan.embedder.model_dump(mode="json")] if plan.embedder else []
     contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
-    return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
+    return sha256_of(json.dumps([specs, kinds, contracts]))
 
 
 def _check_answers(
     run: Path, spec: ModelSpec, unit: Unit, contract: Declared, settings: Settings
 ) -> ModelDescription:
-    answers, tolerance = METHODS[unit.method].answers, tolerance_of(spec)
+    answers = METHODS[unit.method].answers
+    tolerance = tolerance_of(spec)
     if spec.most_rows:
         assert isinstance(contract, Contract)
         model = public_answer(spec.name, lambda: tabular_model_of(run))
@@ -132,7 +133,8 @@ def _check_answers(
             public_answer(spec.name, lambda: answers.ask_cell(scorer, texts, contract, ZERO_SHOT))
         )
 
-    alone, together = np.concatenate([ask([prompt]) for prompt in prompts]), ask(prompts)
+    alone = np.concatenate([ask([prompt]) for prompt in prompts])
+    together = ask(prompts)
     if answers.continuations_of(contract):
         check_scores(scorer.description, alone, together, tolerance=tolerance)
     if demonstrations := _longest(unit, contract):
@@ -176,9 +178,7 @@ def scorer_of(
     Raises RunError: it answers in another manner than so far.
     """
     plan = read_plan(run)
-    scorer = open_scorer(
-        spec or plan.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted
-    )
+    scorer = reader_of(spec or plan.model, settings, wanted)
     _store(
         scorer.description,
         run,

@@ -6,7 +6,7 @@ import math
 import os
 import platform
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -49,26 +49,23 @@ PACKAGES = (
     "tabicl",
     "tabpfn",
 )
-_BENCHMARK, _CLIENTS, _PUBLIC, _ALWAYS = (
-    (
-        "Queries: every held-out row is sent to the model as it is.",
-        "Labels of held-out rows: accuracy is measured on them without noise.",
-    ),
-    (
-        (
-            "Who answers, which question a client was asked, and how many reports there are of "
-            "each "
-            "kind."
-        ),
-    ),
-    (
-        (
-            "Rows of public query files: they are sent to the model as they are, and accuracy is "
-            "measured on them without noise."
-        ),
-    ),
-    ("Timing, memory use and which checks fail.",),
+_BENCHMARK = (
+    "Queries: every held-out row is sent to the model as it is.",
+    "Labels of held-out rows: accuracy is measured on them without noise.",
 )
+_CLIENTS = (
+    (
+        "Who answers, which question a client was asked, and how many reports there are of "
+        "each kind."
+    ),
+)
+_PUBLIC = (
+    (
+        "Rows of public query files: they are sent to the model as they are, and accuracy is "
+        "measured on them without noise."
+    ),
+)
+_ALWAYS = ("Timing, memory use and which checks fail.",)
 _GRID = ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")
 KG_CO2_PER_KWH = 0.3633
 """The paper's figure for its local grid (appendix B1)."""
@@ -79,7 +76,8 @@ TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
 def collect(run: str) -> str:
     """Write manifest.json, results.csv and timings.csv from what the units left."""
     folder = Path(run)
-    plan, settings = read_plan(folder), Settings.current()
+    plan = read_plan(folder)
+    settings = Settings.current()
     rows = results_of(folder, plan.units)
     write_csv(folder / "results.csv", results_frame_columns(), rows)
     write_csv(folder / "timings.csv", TIMING_COLUMNS, timings_of(folder, plan.units))
@@ -109,21 +107,21 @@ def timings_of(folder: Path, units: Mapping[str, Unit]) -> list[dict[str, Any]]:
 
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
-    charged = {
-        name: contract
-        for name, contract in contracts.items()
-        if not contract.privacy.budget.benchmark
-    }
+    charged = {name: contract for name, contract in contracts.items() if not contract.is_benchmark}
     unlabelled = [
         name
         for name, contract in contracts.items()
         if isinstance(contract, Contract) and contract.label is None
     ]
-    units, pipeline = list(plan.units.values()), plan.pipeline
+    units = list(plan.units.values())
+    pipeline = plan.pipeline
     priced = units or [  # Table V: every epsilon amplified by every contract's sampling rate
         unit_of(GdpTabicl.name, name, 0, pipeline.epsilons, (1,), (), False, pipeline.options)
         for name in contracts
     ]
+    omitted = left_out(plan, contracts)
+    if late := ", ".join(not_run(folder, plan)):
+        omitted.append(f"Not run, as its {pipeline.within_hours:g} h were over: {late}.")
     facts: dict[str, Any] = {
         "run_id": plan.run_id,
         "pipeline": plan.pipeline_name,
@@ -137,7 +135,22 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "options": _options(plan),
         "contracts": {name: _contract(contract) for name, contract in contracts.items()},
         "guarantees": _guarantees(plan, priced, contracts),
-        **_software(plan),
+        "versions": {
+            name: next((found.version for found in distributions(name=name)), None)
+            for name in PACKAGES
+        },
+        "methods": {
+            name: {
+                "draw_version": METHODS[name].draw_version,
+                "post_version": METHODS[name].post_version,
+            }
+            for name in plan.pipeline.methods
+        },
+        "machine": {
+            "cores": os.cpu_count(),
+            "platform": f"{platform.system()} {platform.machine()}",
+            "python": platform.python_version(),
+        },
         "command": command_of(plan, typed_places(plan, settings)),
         "majority": _majority(folder, units, settings),
         "budget": [CLIENTS_PAY]
@@ -155,7 +168,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         | dict.fromkeys(unlabelled, "no label"),
         "evaluation_noise": _evaluation_noise(units, contracts),
         "smaller_than_published": smaller_than_published(units, contracts),
-        "left_out": [*left_out(plan, contracts), *_no_time(folder, plan)],
+        "left_out": omitted,
     }
 
 
@@ -201,39 +214,15 @@ def _contract(contract: Declared) -> dict[str, Any]:
         "digest": contract_digest(contract),
         "title": contract.source.title,
         "licence": contract.source.licence,
-        "benchmark": contract.privacy.budget.benchmark,
+        "benchmark": contract.is_benchmark,
         "sampling_rate": _rate(contract),
-    }
-
-
-def _software(plan: Plan) -> dict[str, Any]:
-    """Versions of packages and methods, and the machine."""
-    return {
-        "versions": {
-            name: next((found.version for found in distributions(name=name)), None)
-            for name in PACKAGES
-        },
-        "methods": {
-            name: {
-                "draw_version": METHODS[name].draw_version,
-                "post_version": METHODS[name].post_version,
-            }
-            for name in plan.pipeline.methods
-        },
-        "machine": {
-            "cores": os.cpu_count(),
-            "platform": f"{platform.system()} {platform.machine()}",
-            "python": platform.python_version(),
-        },
     }
 
 
 def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     """Sentences on what a run tells of without noise."""
     public = {
-        contract.privacy.budget.benchmark
-        for contract in contracts.values()
-        if contract.evaluation == "public"
+        contract.is_benchmark for contract in contracts.values() if contract.evaluation == "public"
     }
     return [
         *(_BENCHMARK if True in public else ()),
@@ -245,11 +234,9 @@ def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
 
 def _rate(contract: Declared) -> str | None:
     """Of a secret subsample, where there may be one: a horizon counts all rows."""
-    return (
-        str(contract.privacy.sampling_rate)
-        if isinstance(contract, Contract) and contract.releases.horizon is None
-        else None
-    )
+    if isinstance(contract, Contract) and contract.releases.horizon is None:
+        return str(contract.privacy.sampling_rate)
+    return None
 
 
 def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
@@ -265,12 +252,6 @@ def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     return [*sentences, *([NO_TRUE_ROWS] if plan.pipeline.reports else [])]
 
 
-def _no_time(folder: Path, plan: Plan) -> Iterator[str]:
-    """What was not run for lack of time, as a sentence."""
-    if names := ", ".join(not_run(folder, plan)):
-        yield f"Not run, as its {plan.pipeline.within_hours:g} h were over: {names}."
-
-
 def _evaluation_noise(
     units: Iterable[Unit], contracts: Mapping[str, Declared]
 ) -> list[dict[str, Any]]:
@@ -281,10 +262,8 @@ def _evaluation_noise(
     for unit in units:
         contract = contracts[unit.dataset]
         if isinstance(contract, Contract) and contract.evaluation == "charged":
-            deviation, epsilon = (
-                tabular_method.deviation(contract, unit),
-                tabular_method.cost(contract, unit).epsilon,
-            )
+            deviation = tabular_method.deviation(contract, unit)
+            epsilon = tabular_method.cost(contract, unit).epsilon
             named = {"method": unit.method, "dataset": unit.dataset}
             rows[unit.method, unit.dataset] = {**named, "deviation": deviation, "epsilon": epsilon}
     return list(rows.values())
@@ -312,47 +291,33 @@ def command_of(plan: Plan, places: Sequence[str] = ()) -> str:
     """What to type for the same run, with the `typed_places` of clients' reports; the options are
     in plan.json.
     """
+    pipeline = plan.pipeline
     grid = plan.as_json()["pipeline"]
-    options = [
-        f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}"
-        for name in _GRID
-        if grid[name]
+    draws_shots = any(METHODS[name].draws_shots for name in pipeline.methods)
+    periods = {*plan.periods.values()}
+    options = {name: ",".join(map(str, grid[name])) for name in _GRID} | {
+        "queries": pipeline.queries,
+        "draws": draws_shots and pipeline.draw_count,
+        "window": pipeline.window,
+        "within-hours": pipeline.within_hours and f"{pipeline.within_hours:g}",
+    }
+    stated = [
+        *options.items(),
+        *(("reports", place) for place in places),
+        # the last period of a horizon is not that of a table that is released anew
+        *(("period", period) for period in periods if len(periods) == 1),
+        ("model", pipeline.model),
+        ("generator", pipeline.generator),
+        ("embedder", pipeline.embedder),
     ]
-    models = [
-        f"--{name} {shlex.quote(value)}"
-        for name, value in (
-            ("model", plan.pipeline.model),
-            ("generator", plan.pipeline.generator),
-            ("embedder", plan.pipeline.embedder),
-        )
-        if value
-    ]
-    queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
-    draws = (
-        [f"--draws {plan.pipeline.draw_count}"]
-        if any(METHODS[name].draws_shots for name in plan.pipeline.methods)
-        else []
-    )
-    window = [f"--window {plan.pipeline.window}"] if plan.pipeline.window else []
-    within = (
-        [f"--within-hours {plan.pipeline.within_hours:g}"] if plan.pipeline.within_hours else []
-    )
-    reports = [f"--reports {shlex.quote(place)}" for place in places]
-    # the last period of a horizon is not that of a table that is released anew
-    shared = set(plan.periods.values())
-    period = [f"--period {period}" for period in shared if len(shared) == 1]
     return " ".join(
         [
-            "dpicl run",
-            plan.pipeline_name,
-            *options,
-            *queries,
-            *draws,
-            *window,
-            *within,
-            *reports,
-            *period,
-            *models,
+            f"dpicl run {plan.pipeline_name}",
+            *(
+                f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
+                for name, value in stated
+                if value
+            ),
         ]
     )
 
@@ -379,7 +344,8 @@ def _guarantees(
     """One line per method, data set, epsilon and rate: what one seed's release costs."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
-        method, contract = METHODS[unit.method], plan.contract_of(unit, contracts[unit.dataset])
+        method = METHODS[unit.method]
+        contract = plan.contract_of(unit, contracts[unit.dataset])
         variants = method.variants(unit.chosen(method.options))
         ways = {system.replace(method.source, "icl", 1) for system in variants}
         for cell, cost in costs(method, contract, unit).items():

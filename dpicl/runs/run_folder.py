@@ -43,7 +43,8 @@ from dpicl.models.spec import ModelSpec
 from dpicl.release.pipelines import Pipeline, units_of
 from dpicl.release.rows import Rows
 
-PLAN, LOCK = "plan.json", ".lock"
+PLAN = "plan.json"
+LOCK = ".lock"
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -85,11 +86,9 @@ class Plan:
 
     def settings(self, settings: Settings) -> Settings:
         """Settings under which contracts are of the plan's editions."""
-        return (
-            replace(settings, editions=tuple(sorted(self.editions.items())))
-            if self.editions
-            else settings
-        )
+        if self.editions:
+            return replace(settings, editions=tuple(sorted(self.editions.items())))
+        return settings
 
     def contract_of(self, unit: Unit, declared: Declared) -> Declared:
         """The contract that a unit goes by: where the answers to queries are what is released, with
@@ -106,11 +105,9 @@ class Plan:
         as many as the contract states.
         """
         asked = self.contract_of(unit, declared)
-        return (
-            {}
-            if asked == declared or not isinstance(asked, TextContract)
-            else {"query_count": asked.query_count}
-        )
+        if asked == declared or not isinstance(asked, TextContract):
+            return {}
+        return {"query_count": asked.query_count}
 
     @property
     def writing_model(self) -> ModelSpec:
@@ -122,7 +119,8 @@ class Plan:
         """Units by key; where a tabular model answers, with one cell of each release, whose shots
         are the rows that it reads.
         """
-        units, rows = units_of(self.pipeline), self.model.most_rows
+        units = units_of(self.pipeline)
+        rows = self.model.most_rows
         return {unit.key: in_context_unit(unit, rows) if rows else unit for unit in units}
 
     @property
@@ -204,10 +202,8 @@ def read_plan(folder: Path) -> Plan:
     """The plan of a run. Raises RunError: there is no such run, or its plan cannot be read."""
     content = _stored(folder)
     try:
-        pipeline, model = (
-            Pipeline.model_validate(content["pipeline"]),
-            ModelSpec.model_validate(content["model"]),
-        )
+        pipeline = Pipeline.model_validate(content["pipeline"])
+        model = ModelSpec.model_validate(content["model"])
         writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
         periods = {
             str(dataset): read_period(period)
@@ -317,7 +313,8 @@ def open_unit(run: str, unit_key: str) -> UnitFolder:
     """Find a unit by reference. Raises RunError: the run has no such unit."""
     folder = Path(run)
     plan = read_plan(folder)
-    settings, unit = plan.settings(Settings.current()), plan.units.get(unit_key)
+    settings = plan.settings(Settings.current())
+    unit = plan.units.get(unit_key)
     if unit is None:
         raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")
     return UnitFolder(
@@ -335,16 +332,11 @@ def check_within(plan: Plan, settings: Settings) -> None:
     """Only benchmarks may be left out for lack of time. Raises PrivacyError: a contract is of
     private rows.
     """
-    private = [
-        name
-        for name in plan.pipeline.datasets
-        if not settings.declared(name).privacy.budget.benchmark
-    ]
+    private = [name for name in plan.pipeline.datasets if not settings.declared(name).is_benchmark]
     if plan.pipeline.within_hours is not None and private:
         raise PrivacyError(
             f"{private[0]}: within_hours would let time decide whether its rows are released; "
-            f"expected no such key, or contracts with "
-            "`benchmark: true` alone"
+            "expected no such key, or contracts with `benchmark: true` alone"
         )
 
 
@@ -382,12 +374,10 @@ def running(run: Path, plan: Plan, settings: Settings) -> Iterator[Callable[[str
         yield lambda name: True
         return
     check_within(plan, settings)
-    (before, begun), since, ended, one = (
-        _running_time_stored(run),
-        time.monotonic(),
-        threading.Event(),
-        threading.Lock(),
-    )
+    before, begun = _running_time_stored(run)
+    since = time.monotonic()
+    ended = threading.Event()
+    one = threading.Lock()
 
     def keep() -> None:
         with one, suppress(OSError):  # of a full disk a stage tells

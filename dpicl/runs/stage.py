@@ -42,17 +42,20 @@ def timed(
     """Store how long a stage (or a part of it) of a unit or data set took; the last attempt counts.
     Where it reads private rows, its time goes by them, and is stored for their holder alone.
     """
-    started, worked = time.perf_counter(), time.process_time()
+    started = time.perf_counter()
+    worked = time.process_time()
     yield
     taken = {
         "seconds": time.perf_counter() - started,
         "processor_seconds": time.process_time() - worked,
     }
-    file, content = f"timings/{owner}/{stage}{part}.json", {"owner": owner, "stage": stage, **taken}
+    file = f"timings/{owner}/{stage}{part}.json"
+    content = {"owner": owner, "stage": stage, **taken}
     if not reads_rows:
         write_json(run / file, content, replace=True)
         return
-    settings, named = Settings.current(), parts_of(owner)
+    settings = Settings.current()
+    named = parts_of(owner)
     Verdicts.of(run, settings.declared(owner if named is None else named[1]), settings).write(
         file, content
     )
@@ -122,7 +125,8 @@ def unit_stage(
             ):
                 return function(folder)
 
-        once.__doc__, once.__module__ = function.__doc__, function.__module__
+        once.__doc__ = function.__doc__
+        once.__module__ = function.__module__
         return stage(name, place)(once)
 
     return decorate
@@ -144,7 +148,7 @@ class Verdicts:
     @staticmethod
     def of(run: Path, declared: Declared, settings: Settings) -> Verdicts:
         """Of a data set in a run."""
-        if declared.privacy.budget.benchmark:
+        if declared.is_benchmark:
             return Verdicts(run, PUBLIC_MODE, run.name)
         return Verdicts(
             settings.private(VERDICTS, run.name),
@@ -211,10 +215,8 @@ class _JsonLines(logging.StreamHandler[Any]):
 
 def set_up(log_format: str) -> bool:
     """Write logs as `text` or `json` in this process from now on; gives whether lines are JSON."""
-    wanted, handlers = (
-        log_format == "json",
-        [handler for handler in _PACKAGE.handlers if isinstance(handler, _JsonLines)],
-    )
+    wanted = log_format == "json"
+    handlers = [handler for handler in _PACKAGE.handlers if isinstance(handler, _JsonLines)]
     if wanted and not handlers:
         _PACKAGE.addHandler(_JsonLines())
     for handler in handlers if not wanted else ():
@@ -230,7 +232,8 @@ def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
     it failed. `references` are what the stage is called with: a run's folder, and the key of a unit
     or the name of a data set. Raises ParameterError: DPICL_LOG_FORMAT cannot be followed.
     """
-    as_json, started = set_up(Settings.current().log_format), time.perf_counter()
+    as_json = set_up(Settings.current().log_format)
+    started = time.perf_counter()
     counts: list[str] = []
     which = _attempt.get()
     named = _named(references)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.cli.facts import RunReader
 from dpicl.ground.errors import DeclarationError, PrivacyError
 from dpicl.home.settings import Settings
 from dpicl.release.pipelines import load_pipelines
@@ -23,6 +22,7 @@ from dpicl.runs import run_folder
 from dpicl.runs.execute import InProcess, WorkerPool, run_units
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import RUNNING, begun_together, not_run, read_plan, running
+from flows.metrics import RunReader
 from lab.compare.sides import side_of
 from tests.harness import REPOSITORY, Place, World, install, new_place, shop
 

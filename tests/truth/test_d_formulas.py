@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.release import demonstrations
-from dpicl.release.demonstrations import formulas
+from dpicl.release import release
+from dpicl.release.release import formulas
 from tests.harness import Place, install, new_place, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
@@ -118,9 +118,7 @@ def check_file(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -
         str(place.root / "a.parquet"),
     )
     assert "spreadsheet" not in as_parquet
-    monkeypatch.setattr(
-        demonstrations, "harmless", lambda text: text
-    )  # the mutant: nothing is a formula
+    monkeypatch.setattr(release, "harmless", lambda text: text)  # the mutant: nothing is a formula
     silent = said(
         capsys,
         "synth",

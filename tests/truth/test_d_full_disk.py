@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from dpicl.ground.errors import StageFailed, clean_errors
-from dpicl.ground.files import publish, write_csv, write_json, write_new, write_text
+from dpicl.ground.files import publish, write_csv, write_json, write_text, write_whole
 from tests.flows.test_full_disk import small_disk
 from tests.harness import install, new_place, shop, shop_rows
 
 MUCH = "x" * 20_000
 WRITES: dict[str, Callable[[Path], object]] = {
-    "bytes": lambda path: write_new(path, MUCH.encode()),
+    "bytes": lambda path: write_whole(path, MUCH.encode()),
     "text": lambda path: write_text(path, MUCH),
     "JSON": lambda path: write_json(path, [MUCH]),
     "a table": lambda path: write_csv(path, ["a"], [{"a": MUCH}]),

@@ -18,9 +18,9 @@ import yaml
 from sqlalchemy import create_engine
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.cli.facts import LedgerReader
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account, Ledger
+from flows.metrics import LedgerReader
 from tests.harness import REPOSITORY
 from tests.infra.recipes import COMPOSE, INFRA, KUBERNETES, pods
 

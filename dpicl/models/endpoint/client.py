@@ -14,7 +14,7 @@ import ssl
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -52,7 +52,8 @@ log = logging.getLogger("dpicl.endpoint")
 T = TypeVar("T")
 ATTEMPTS = 10
 """Of one call, not counting those that the server put off (429)."""
-CONNECT_SECONDS, ATTEMPTS_IN_DEADLINE = 10.0, 4
+CONNECT_SECONDS = 10.0
+ATTEMPTS_IN_DEADLINE = 4
 SILENT_SECONDS = 6.0
 """Until a server that does not even list its models is given up."""
 MAX_REPLY_BYTES = 64 << 20
@@ -94,7 +95,8 @@ class Client:
     """
 
     def __init__(self, spec: ModelSpec, key: SecretStr, usage: Usage, start: float) -> None:
-        self.spec, self.usage = spec, usage
+        self.spec = spec
+        self.usage = usage
         self.limiter = AdaptiveLimiter(spec.max_connections, start)
         self._url = httpx.URL(str(spec.url).rstrip("/"))
         headers = {
@@ -124,7 +126,8 @@ class Client:
         if self._free:
             http = self._free.pop()
         else:
-            host, is_https = self._url.host, self._url.scheme != "http"
+            host = self._url.host
+            is_https = self._url.scheme != "http"
             proxy = (
                 getproxies().get("https")
                 if is_https and not proxy_bypass(host) and not is_loopback(host)
@@ -150,30 +153,17 @@ class Client:
         finally:
             self._free.append(http)
 
-    async def post(
-        self,
-        path: str,
-        body: dict[str, Any],
-        read: Callable[[Reply], T],
-        *,
-        attempts: int = ATTEMPTS,
+    async def send(
+        self, path: str, body: dict[str, Any], read: Callable[[Any], T], *, attempts: int = ATTEMPTS
     ) -> T:
-        """What `read` makes of the server's reply; a reply that it finds garbled is requested
-        again.
+        """What `read` makes of the JSON of the server's reply; a reply that it finds garbled is
+        requested again.
 
         Raises:
             Unanswered: this prompt's content gets no answer.
             GaveUpError: the server failed too often or too long; says how to resume.
             ModelError: no request of this kind can succeed.
         """
-        return await self.send(
-            path, body, lambda content: read(read_reply(content)), attempts=attempts
-        )
-
-    async def send(
-        self, path: str, body: dict[str, Any], read: Callable[[Any], T], *, attempts: int = ATTEMPTS
-    ) -> T:
-        """The same for a reply that holds no text: `read` is given its JSON."""
         return await self._call(_Call("POST", path, json.dumps(body).encode(), read, attempts))
 
     async def models(self, *, attempts: int) -> Any:
@@ -218,7 +208,8 @@ class Client:
             except Transient as transient:
                 problem = transient
             put_off = problem.status == 429
-            attempt, counted = attempt + 1, counted + (not put_off)
+            attempt += 1
+            counted = counted + (not put_off)
             self.usage.lost_answers += problem.lost
             if self.limiter.failed(era, congested=problem.congested, alive=put_off):
                 raise self._gave_up(
@@ -235,7 +226,8 @@ class Client:
 
     async def _attempt(self, call: _Call[Any]) -> Any:
         """One HTTP request: its content as JSON, and its tokens counted."""
-        received, content = bytearray(), None
+        received = bytearray()
+        content = None
         try:
             with self._connection() as http:
                 url = f"{self._url}{call.path}"
@@ -289,8 +281,10 @@ class AdaptiveLimiter:
     """
 
     def __init__(self, most: int, start: float) -> None:
-        self.most, self.limit = most, min(max(start, 1.0), float(most))
-        self.failures, self.era = 0, 0
+        self.most = most
+        self.limit = min(max(start, 1.0), float(most))
+        self.failures = 0
+        self.era = 0
         """Failures since the last success; number of times that the limit was halved."""
         self._active = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -321,7 +315,8 @@ class AdaptiveLimiter:
         """
         self.failures += not alive
         if congested and era == self.era:
-            self.limit, self.era = max(self.limit / 2, 1.0), era + 1
+            self.limit = max(self.limit / 2, 1.0)
+            self.era = era + 1
         return self.failures >= ROUNDS * max(self._active, 1)
 
     def _wake(self) -> None:
@@ -352,7 +347,8 @@ def in_order(requests: Sequence[R], at_once: int) -> list[tuple[R, R]]:
         requests: sorted by prompt.
         at_once: how many groups that share nothing are begun together.
     """
-    groups, ordered = _groups(requests, None), list[tuple[int, R, R]]()
+    groups = _groups(requests, None)
+    ordered = list[tuple[int, R, R]]()
     for start in range(0, len(groups), at_once):
         some = [
             waiting
@@ -385,7 +381,9 @@ def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
     Each level spares a quarter of what is left, so that they are few; copies of a prompt have
     nothing left, and each is a group of its own.
     """
-    groups, shared, least = list[list[R]](), "", 0
+    groups = list[list[R]]()
+    shared = ""
+    least = 0
     for request in requests:
         if not groups or len(shared) < least or not request.prompt.startswith(shared):
             known = len(commonprefix([request.prompt, read.prompt])) if read else 0  # noqa: RUF071, of texts, not of paths
@@ -412,13 +410,14 @@ class Requester(Generic[R]):
     client: Client
     mode: RequestMode
     public: R
-    context: int | None = field(default=None, kw_only=True)
-    tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict, kw_only=True)
-    attempts: int = field(default=ATTEMPTS, kw_only=True)
-    served_name: str = field(default="", kw_only=True)
-    fingerprint: str = field(default="", kw_only=True)
+    _: KW_ONLY
+    context: int | None = None
+    tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    attempts: int = ATTEMPTS
+    served_name: str = ""
+    fingerprint: str = ""
     """The server's own name for the model, and its mark for how it is run; of the last reply."""
-    _rejected: int = field(default=0, kw_only=True)
+    _rejected: int = 0
 
     @classmethod
     def modes(cls, api: Api, limit: Limit) -> list[RequestMode]:
@@ -444,7 +443,7 @@ class Requester(Generic[R]):
         """Find out what these requests' answers are read with."""
 
     async def attempt(self, request: R) -> Answer:
-        """The answer to one request; for errors see `Client.post`."""
+        """The answer to one request; for errors see `Client.send`."""
         raise NotImplementedError
 
     def fixed(self, request: R, outcome: Outcome) -> Answer:
@@ -552,15 +551,16 @@ class Requester(Generic[R]):
             status = problem.status
         raise ModelError(
             f"model {self.client.spec.name!r}: the server rejects a public question too (status "
-            f"{status}); "
-            f"expected a server that still answers {self.mode.label}"
+            f"{status}); expected a server that still answers {self.mode.label}"
         )
 
     async def send(self, body: dict[str, Any], read: Callable[[Reply], T]) -> T:
-        """One HTTP request in this mode; for errors see `Client.post`."""
+        """One HTTP request in this mode; for errors see `Client.send`."""
 
-        def read_whole(reply: Reply) -> T:
-            self.served_name, self.fingerprint = reply.model, reply.fingerprint
+        def read_whole(content: Any) -> T:
+            reply = read_reply(content)
+            self.served_name = reply.model
+            self.fingerprint = reply.fingerprint
             if reply.refused or reply.finish_reason == "content_filter":
                 raise Unanswered("refused" if reply.refused else "filtered", 200)
             if self.context is not None and reply.prompt_tokens >= self.context:
@@ -570,7 +570,7 @@ class Requester(Generic[R]):
                 )
             return read(reply)
 
-        return await self.client.post(
+        return await self.client.send(
             PATHS[self.mode.api],
             {"model": self.client.spec.id, **body},
             read_whole,

@@ -51,7 +51,8 @@ _INTERFACES: tuple[tuple[Api, Limit], ...] = (
     ("chat", "max_tokens"),
     ("chat", "max_completion_tokens"),
 )
-REPEATS, ATTEMPTS = 3, 2
+REPEATS = 3
+ATTEMPTS = 2
 _CONTEXT_KEYS = ("max_model_len", "context_length", "context_window", "n_ctx", "max_context_length")
 _WHY: dict[Outcome, str] = {
     "no-label": "the labels are not among the likeliest tokens",
@@ -96,7 +97,8 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
         ModelError: the server cannot be reached, refuses the key, does not have the model, or
             can do nothing of what is allowed; gives the reason for every mode.
     """
-    context, spec = await _context(client), client.spec
+    context = await _context(client)
+    spec = client.spec
     reasons: dict[str, str] = {}
     for way, mode in _modes(spec, wanted):
         if (
@@ -109,13 +111,12 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
                 if better := await _tried(client, way, faster, context, reasons):
                     return better
             return found
-    failing, expected = (
-        f"cannot score {' and'.join(CONTINUATIONS).strip()}",
-        "a server that gives log-probabilities",
-    )
+    failing = f"cannot score {' and'.join(CONTINUATIONS).strip()}"
+    expected = "a server that gives log-probabilities"
     expected += "" if spec.allow_fallback else ", or `allow_fallback: true` to parse its text"
     if wanted == "text":
-        failing, expected = "cannot write", "a server that gives text"
+        failing = "cannot write"
+        expected = "a server that gives text"
     modes = {
         reason: ", ".join(label for label, given in reasons.items() if given == reason)
         for reason in reasons.values()

@@ -174,7 +174,8 @@ def _logprobs(
         tokens, logprobs = zip(*pairs(content), strict=True)
         likely = pairs(content[0].get("top_logprobs") or [])
     else:
-        tokens, logprobs = written.get("tokens") or [], written.get("token_logprobs") or []
+        tokens = written.get("tokens") or []
+        logprobs = written.get("token_logprobs") or []
         first = (written.get("top_logprobs") or [None])[0] or {}
         likely = list(first.items())
     if len(tokens) != len(logprobs):
@@ -265,7 +266,8 @@ def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return inside or address
 
 
-BACKOFF_SECONDS, BACKOFF_CAP_SECONDS = 0.5, 30.0
+BACKOFF_SECONDS = 0.5
+BACKOFF_CAP_SECONDS = 30.0
 """First and longest wait between two attempts; the longest also where the server requests more."""
 _PASSING = {408, 409, 424, 425, 429}
 """424 is what TGI says when its model fails; the next try may succeed."""
@@ -296,8 +298,10 @@ class Transient(Exception):
         lost: bool = False,
     ) -> None:
         super().__init__(problem)
-        self.status, self.retry_after = status, retry_after
-        self.congested, self.lost = congested, lost
+        self.status = status
+        self.retry_after = retry_after
+        self.congested = congested
+        self.lost = lost
 
 
 class Unanswered(Exception):
@@ -305,7 +309,8 @@ class Unanswered(Exception):
 
     def __init__(self, outcome: Outcome, status: int) -> None:
         super().__init__(outcome)
-        self.outcome, self.status = outcome, status
+        self.outcome = outcome
+        self.status = status
 
 
 class GaveUpError(ModelError):
@@ -315,7 +320,8 @@ class GaveUpError(ModelError):
 
     def __init__(self, problem: str, status: int = 0, *, of_all: bool = False) -> None:
         super().__init__(problem)
-        self.status, self.of_all = status, of_all
+        self.status = status
+        self.of_all = of_all
 
 
 class StopError(ModelError):
@@ -333,7 +339,8 @@ def check_status(status: int, headers: Mapping[str, str], content: Any, model: s
     if status == 200:
         return
     error = content.get("error", content) if isinstance(content, dict) else content
-    code, message = "", str(error)[:2000]
+    code = ""
+    message = str(error)[:2000]
     if isinstance(error, dict):  # wherever the server puts them
         code = " ".join(str(error.get(name) or "") for name in ("code", "type"))[:200]
         message = str(error.get("message") or error.get("detail") or "")[:2000]

@@ -8,7 +8,6 @@ several threads take turns, each with up to `max_connections` requests at once.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 from collections import Counter
@@ -24,6 +23,7 @@ import numpy as np
 from pydantic import SecretStr
 
 from dpicl.ground.errors import ModelError
+from dpicl.ground.files import sha256_of
 from dpicl.models.endpoint.client import Client, R, T, Usage
 from dpicl.models.endpoint.probe import Capabilities, probe
 from dpicl.models.endpoint.protocol import Answer, GarbledError, Outcome
@@ -64,8 +64,11 @@ class EndpointScorer:
     """
 
     def __init__(self, spec: ModelSpec, *, wanted: Wanted = "scores") -> None:
-        self._spec, self._key = spec, key_of(spec)
-        self._turn, self._start, self._usage = Lock(), float(START), Usage()
+        self._spec = spec
+        self._key = key_of(spec)
+        self._turn = Lock()
+        self._start = float(START)
+        self._usage = Usage()
         self._answers: dict[tuple[Any, ...], Answer] = {}
         self._failed: dict[tuple[Any, ...], ModelError] = {}
         """What gets no answer although others do, and why: it is not sent again."""
@@ -78,9 +81,7 @@ class EndpointScorer:
             name=spec.name,
             kind=spec.kind,
             revision=can.fingerprint,
-            digest=hashlib.sha256(
-                json.dumps([spec.url, spec.id, can.mode.label]).encode()
-            ).hexdigest(),
+            digest=sha256_of(json.dumps([spec.url, spec.id, can.mode.label])),
             trained=True,
             trust=spec.trust,
             note=can.note,
@@ -166,11 +167,7 @@ class EndpointScorer:
         return {**{str(outcome): count for outcome, count in outcomes.items()}, **usage}
 
     def _answer(
-        self,
-        wanted: Wanted,
-        requests: Sequence[R],
-        public: R,
-        progress: Progress | None = None,
+        self, wanted: Wanted, requests: Sequence[R], public: R, progress: Progress | None = None
     ) -> list[Answer]:
         """The answer to each request, in order; a failure of one of these is raised, the first in
         their order.
@@ -237,7 +234,8 @@ class EndpointEmbedder:
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        self._spec, self._key = spec, key_of(spec)
+        self._spec = spec
+        self._key = key_of(spec)
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `Embedder.embed`; texts without content are not sent. Raises ModelError: the server

@@ -82,11 +82,9 @@ class LabelRequest(Request):
     @property
     def ended(self) -> tuple[str, ...]:
         """The labels as they are scored."""
-        return (
-            tuple(label.rstrip() + line_end(self.prompt) for label in self.labels)
-            if self.ends
-            else self.labels
-        )
+        if self.ends:
+            return tuple(label.rstrip() + line_end(self.prompt) for label in self.labels)
+        return self.labels
 
     @staticmethod
     def public(labels: tuple[str, ...]) -> LabelRequest:
@@ -156,10 +154,15 @@ class ListWay(LabelWay):
 
         Of a piece that is not listed, and all that follow it, the most that they can have together.
         """
-        start, lists = request.prompt.rstrip(), dict[str, Listed]()
-        scores, begun, whole = list[float](), 0, 0
+        start = request.prompt.rstrip()
+        lists = dict[str, Listed]()
+        scores = list[float]()
+        begun = 0
+        whole = 0
         for label in request.ended:
-            said, rest, score = start, request.prompt[len(start) :] + label, 0.0
+            said = start
+            rest = request.prompt[len(start) :] + label
+            score = 0.0
             while rest:
                 if said not in lists:
                     lists[said] = await self.send(self.body(said, top=self.mode.top), listed_tokens)
@@ -167,8 +170,11 @@ class ListWay(LabelWay):
                 if piece is None:
                     score += floor(lists[said].values())
                     break
-                said, rest, score = said + piece[0], rest[len(piece[0]) :], score + piece[1]
-            begun, whole = begun + (said != start), whole + (not rest)
+                said = said + piece[0]
+                rest = rest[len(piece[0]) :]
+                score = score + piece[1]
+            begun = begun + (said != start)
+            whole = whole + (not rest)
             scores.append(score)
         if not begun:
             return equal_scores("no-label", len(scores))
@@ -465,10 +471,7 @@ def parsed_answer(reply: Reply, labels: Sequence[str]) -> Answer:
     """
     words = [label.strip().lower() for label in labels]
     # a label may begin with a mark, as -5
-    for text in (
-        reply.text.strip().lower(),
-        re.sub(r"^[\W_]+", "", reply.text).lower(),
-    ):
+    for text in (reply.text.strip().lower(), re.sub(r"^[\W_]+", "", reply.text).lower()):
         starting = [
             word
             for word in words
@@ -531,8 +534,7 @@ class TextWay(Requester[TextRequest]):
             if self.context is not None and reply.prompt_tokens + request.new_tokens > self.context:
                 raise TooLongError(
                     f"model {self.client.spec.name!r}: a prompt and {request.new_tokens} new "
-                    f"tokens do not fit its context "
-                    f"of {self.context} tokens together"
+                    f"tokens do not fit its context of {self.context} tokens together"
                 )
             return read_text(reply, self.mode.api, request.stop)
 

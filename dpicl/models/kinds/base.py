@@ -6,7 +6,6 @@ A new kind is a file beside this one, of a class that states what differs, and i
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from dpicl.ground.errors import ModelError
+from dpicl.ground.files import sha256_of
 from dpicl.ground.installed import extra_of
 from dpicl.models.requests import Scorer, TabularModel, Trust
 from dpicl.models.votes import GeneratorModel
@@ -133,4 +133,4 @@ def imported_for(what: str) -> Iterator[None]:
 
 def text_digest(spec: ModelSpec, *more: str) -> str:
     """Names a model without files: by where its entry says it is, and what else decides answers."""
-    return hashlib.sha256(json.dumps([spec.kind, spec.url, spec.id, *more]).encode()).hexdigest()
+    return sha256_of(json.dumps([spec.kind, spec.url, spec.id, *more]))

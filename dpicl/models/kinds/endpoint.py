@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpicl.ground.files import sha256_of
 from dpicl.models.endpoint.protocol import check_address
 from dpicl.models.kinds.base import ModelKind, Opened, imported_for, text_digest
 from dpicl.models.requests import Scorer
@@ -55,4 +55,4 @@ class Endpoint(ModelKind):
 
     def embedder_fingerprint(self, spec: ModelSpec) -> str:
         """See `ModelKind.embedder_fingerprint`."""
-        return hashlib.sha256(f"embeddings {spec.url} {spec.id}".encode()).hexdigest()
+        return sha256_of(f"embeddings {spec.url} {spec.id}")

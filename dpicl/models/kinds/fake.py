@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpicl.ground.files import sha256_of
 from dpicl.models.kinds.base import ModelKind, Opened, text_digest
 from dpicl.models.requests import (
     ModelDescription,
@@ -71,6 +72,18 @@ class Fake(ModelKind):
         return "float32"
 
 
+def _untrained(name: str, model: str, trust: Trust, what: str) -> ModelDescription:
+    return ModelDescription(
+        name=name,
+        kind="fake",
+        revision="1",
+        digest=sha256_of(f"dpicl {model} 1"),
+        trained=False,
+        trust=trust,
+        note=f"fake: {what}, for tests and wiring only",
+    )
+
+
 @dataclass(frozen=True)
 class HashScorer:
     """A stand-in without a model: a score is uniform and follows from a hash of the text, and so do
@@ -83,15 +96,7 @@ class HashScorer:
     @property
     def description(self) -> ModelDescription:
         """Says that nothing was trained and nothing was read."""
-        return ModelDescription(
-            name=self.name,
-            kind="fake",
-            revision="1",
-            digest=hashlib.sha256(b"dpicl HashScorer 1").hexdigest(),
-            trained=False,
-            trust=self.trust,
-            note="fake: scores are hashes of the prompt, for tests and wiring only",
-        )
+        return _untrained(self.name, "HashScorer", self.trust, "scores are hashes of the prompt")
 
     def score(
         self,
@@ -155,14 +160,8 @@ class EchoGenerator:
     @property
     def description(self) -> ModelDescription:
         """Says that nothing was trained and nothing was understood."""
-        return ModelDescription(
-            name=self.name,
-            kind="fake",
-            revision="1",
-            digest=hashlib.sha256(b"dpicl EchoGenerator 1").hexdigest(),
-            trained=False,
-            trust="local",
-            note="fake: texts repeat the last example of a prompt, for tests and wiring only",
+        return _untrained(
+            self.name, "EchoGenerator", "local", "texts repeat the last example of a prompt"
         )
 
     def encode(self, text: str) -> Tokens:

@@ -63,10 +63,8 @@ def generate(
     Raises:
         ModelError: memory does not suffice for one row.
     """
-    writer, lengths = (
-        _Writer(loaded, tokenizer, rows, sampling),
-        [len(row) + sampling.new_tokens for row in rows],
-    )
+    writer = _Writer(loaded, tokenizer, rows, sampling)
+    lengths = [len(row) + sampling.new_tokens for row in rows]
     # of what is kept, positions would not be turned otherwise once a text is longer
     anew = [
         row
@@ -107,7 +105,8 @@ class _Writer:
     @torch.inference_mode()
     def write(self, batch: Sequence[int]) -> dict[int, str]:
         """By transformers, which keeps what it read."""
-        noise, stop = self.noise_of(batch), list(self.sampling.stop)
+        noise = self.noise_of(batch)
+        stop = list(self.sampling.stop)
         options: dict[str, Any] = {
             "logits_processor": LogitsProcessorList([noise] if noise else [])
         }
@@ -122,8 +121,11 @@ class _Writer:
     @torch.inference_mode()
     def write_anew(self, batch: Sequence[int]) -> dict[int, str]:
         """One text, for each token of which everything is read again."""
-        (row,), noise, ends = batch, self.noise_of(batch), _ends(self.loaded.model)
-        written, text = Tokens(), ""
+        (row,) = batch
+        noise = self.noise_of(batch)
+        ends = _ends(self.loaded.model)
+        written = Tokens()
+        text = ""
         while (
             len(written) < self.sampling.new_tokens
             and not (written and written[-1] in ends)
@@ -173,7 +175,8 @@ def _written(
     loaded: LoadedModel, rows: Sequence[Tokens], new_tokens: int, options: Mapping[str, Any]
 ) -> Any:
     """What transformers writes, greedily; see its `generate`."""
-    padded, ends = pad_left(rows), _ends(loaded.model)
+    padded = pad_left(rows)
+    ends = _ends(loaded.model)
     return loaded.model.generate(
         input_ids=loaded.on_device(padded.tokens),
         attention_mask=loaded.on_device(padded.mask),
@@ -196,7 +199,8 @@ class _GumbelNoise(LogitsProcessor):
     """A stream of noise per row: the largest of logits / temperature + noise is a sample."""
 
     def __init__(self, generators: Sequence[np.random.Generator], temperature: float) -> None:
-        self._generators, self._temperature = generators, temperature
+        self._generators = generators
+        self._temperature = temperature
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         noise = np.stack(
@@ -208,11 +212,6 @@ class _GumbelNoise(LogitsProcessor):
 
 
 HALF = (torch.bfloat16, torch.float16)
-
-
-def is_half(model: Any) -> bool:
-    """Whether its weights are of half precision, and none are quantised."""
-    return model.dtype in HALF and all(weight.is_floating_point() for weight in model.parameters())
 
 
 @contextmanager
@@ -254,7 +253,11 @@ def can_be_exact(model: Any, row: Tokens, device: torch.device) -> bool:
     """Whether a model in half precision computes in float32 when it is asked to; parts written for
     one number format cannot.
     """
-    if not is_half(model):
+    # of half precision, and none are quantised
+    is_half = model.dtype in HALF and all(
+        weight.is_floating_point() for weight in model.parameters()
+    )
+    if not is_half:
         return False
     try:
         with torch.inference_mode(), in_float32(model):

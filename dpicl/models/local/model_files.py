@@ -27,7 +27,9 @@ _CHECKPOINTS = (".ckpt", ".safetensors")
 """Files of a tabular model's weights."""
 _DIGEST_CONTENT_BYTES = 64 << 20
 _HUB_SECONDS = 5.0
-_SAMPLED_HEAD, _SAMPLED_BLOCKS, _SAMPLED_BYTES = 1 << 20, 64, 1 << 14
+_SAMPLED_HEAD = 1 << 20
+_SAMPLED_BLOCKS = 64
+_SAMPLED_BYTES = 1 << 14
 
 
 def is_model_folder(path_or_id: str) -> bool:
@@ -148,11 +150,9 @@ def weights_digest(path_or_id: str, revision: str | None) -> str:
     """What names a model's weights: sha256 of a GGUF file, else `model_digest`. Raises ModelError:
     its files are missing.
     """
-    return (
-        gguf_digest(path_or_id)
-        if is_gguf(path_or_id)
-        else model_digest(*find_model_files(path_or_id, revision))
-    )
+    if is_gguf(path_or_id):
+        return gguf_digest(path_or_id)
+    return model_digest(*find_model_files(path_or_id, revision))
 
 
 def chat_template(folder: Path) -> str:
@@ -245,7 +245,7 @@ def read_config(path_or_id: str, revision: str | None) -> dict[str, Any]:
         folder, _ = find_model_files(path_or_id, revision, only=["config.json"])
         file = folder / "config.json"
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        config = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
         config = None
     if not isinstance(config, dict):

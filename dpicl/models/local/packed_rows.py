@@ -90,7 +90,8 @@ def _attend(
 
 def _merged(attended: Pair, more: Pair) -> Pair:
     """What is attended to in two parts of the bank, from what is attended to in each."""
-    (output, logs), (other, other_logs) = attended, more
+    output, logs = attended
+    other, other_logs = more
     share = torch.sigmoid(other_logs - logs).unsqueeze(-1).to(output.dtype)
     return torch.lerp(output, other, share), torch.logaddexp(logs, other_logs)
 
@@ -251,11 +252,9 @@ class ByMask:
         """Every token to its path, up to itself."""
         if query.device not in self._masks:  # of several devices, each has some of the layers
             self._masks[query.device] = self._mask(query.device)
-        mask, grouped, asked = (
-            self._masks[query.device],
-            query.shape[1] > bank[0].shape[1],
-            query.shape[2],
-        )
+        mask = self._masks[query.device]
+        grouped = query.shape[1] > bank[0].shape[1]
+        asked = query.shape[2]
         filled = pad(query, (0, 0, 0, -asked % BLOCK))
         key, value = (part.contiguous() for part in bank)  # other strides would be compiled anew
         with torch.compiler.config.patch(recompile_limit=_KINDS):  # type: ignore[attr-defined]
@@ -302,10 +301,13 @@ class LlamaPass:
     """See `of`. A part that is put in later is not seen: a model stays as it was loaded."""
 
     def __init__(self, model: Any) -> None:
-        self.model, self._layers, self._config = model, list(model.model.layers), model.config
+        self.model = model
+        self._layers = list(model.model.layers)
+        self._config = model.config
         self._parts = list(model.modules())
         small = sum(weight.nbytes for weight in model.parameters()) <= LAID_OUT_BYTES
-        self._lays_out, self._laid_out = small and torch._C._has_mkldnn, dict[Any, torch.Tensor]()
+        self._lays_out = small and torch._C._has_mkldnn
+        self._laid_out = dict[Any, torch.Tensor]()
         self._turns: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @classmethod
@@ -328,21 +330,22 @@ class LlamaPass:
         """See `tree_reader.Pass`."""
         return any(part._forward_pre_hooks or part._forward_hooks for part in self._parts)
 
-    def __call__(
-        self,
-        row: PackedRow,
-        among: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def __call__(self, row: PackedRow, among: torch.Tensor | None = None) -> torch.Tensor:
         """See `tree_reader.Pass`."""
-        model, asked = self.model.model, row.asked
+        model = self.model.model
+        asked = row.asked
         hidden = embedding(row.tokens, model.embed_tokens.weight)
         cos, sin = (table[row.positions] for table in self._tables(row.longest))
         for number, layer in enumerate(self._layers):
-            normed, attention = _normed(layer.input_layernorm, hidden), layer.self_attn
+            normed = _normed(layer.input_layernorm, hidden)
+            attention = layer.self_attn
             key = _turned(self._heads(self._times(normed, attention.k_proj)), cos, sin)
             value = self._heads(self._times(normed, attention.v_proj))
             if number == row.last:
-                hidden, normed, cos, sin = hidden[asked], normed[asked], cos[asked], sin[asked]
+                hidden = hidden[asked]
+                normed = normed[asked]
+                cos = cos[asked]
+                sin = sin[asked]
             query = _turned(self._heads(self._times(normed, attention.q_proj)), cos, sin)
             attend = row.attend_last if number == row.last else row.attend
             attended = (
@@ -351,11 +354,12 @@ class LlamaPass:
                 .flatten(1)
             )
             hidden = hidden + self._times(attended, attention.o_proj)
-            normed, mlp = _normed(layer.post_attention_layernorm, hidden), layer.mlp
+            normed = _normed(layer.post_attention_layernorm, hidden)
+            mlp = layer.mlp
             gate = silu(self._times(normed, mlp.gate_proj)).mul_(self._times(normed, mlp.up_proj))
             hidden = hidden + self._times(gate, mlp.down_proj)
-        places = torch.searchsorted(asked, row.wanted)
-        states, head = _normed(model.norm, hidden[places]), self.model.lm_head
+        states = _normed(model.norm, hidden[torch.searchsorted(asked, row.wanted)])
+        head = self.model.lm_head
         return self._times(states, head) if among is None else linear(states, head.weight[among])
 
     def _times(self, states: torch.Tensor, part: Any) -> torch.Tensor:
@@ -380,8 +384,8 @@ class LlamaPass:
         """Cosines and sines by position, shape (positions, half a width)."""
         turns = self._turns
         if turns is None or len(turns[0]) < longest:
-            positions, rotary = torch.arange(2 * longest).unsqueeze(0), self.model.model.rotary_emb
-            cos, sin = rotary(self.model.lm_head.weight, positions)
+            positions = torch.arange(2 * longest).unsqueeze(0)
+            cos, sin = self.model.model.rotary_emb(self.model.lm_head.weight, positions)
             half = cos.shape[-1] // 2
             self._turns = turns = cos[0, :, :half].contiguous(), sin[0, :, :half].contiguous()
         return turns
@@ -393,8 +397,10 @@ def _normed(norm: Any, hidden: torch.Tensor) -> torch.Tensor:
 
 def _turned(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """R: the halves of every head turned against each other."""
-    turned, half = torch.empty_like(states), states.shape[-1] // 2
-    first, second = states[..., :half], states[..., half:]
+    turned = torch.empty_like(states)
+    half = states.shape[-1] // 2
+    first = states[..., :half]
+    second = states[..., half:]
     torch.mul(first, cos, out=turned[..., :half]).addcmul_(second, sin, value=-1)
     torch.mul(second, cos, out=turned[..., half:]).addcmul_(first, sin)
     return turned

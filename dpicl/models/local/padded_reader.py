@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 Places = list[tuple[int, int]]
 """Row and position of every logit vector."""
+PlacedLogits = Iterator[tuple[Places, torch.Tensor]]
 Layout = Literal["padded", "unplaced", "equal", "alone"]
 """What is read together: rows padded on the left, with their positions or without; rows of equal
 length only; or one row at a time.
@@ -85,7 +86,7 @@ class LoadedModel:
 
 def read_padded(
     loaded: LoadedModel, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]
-) -> Iterator[tuple[Places, torch.Tensor]]:
+) -> PlacedLogits:
     """Logits at the wanted positions of every row, in no particular order.
 
     Yields:
@@ -112,9 +113,7 @@ def read_padded(
         return places, logits[lines, from_end].to(loaded.device)
 
     for batch in plan_batches(
-        [len(row) for row in rows],
-        0 if mode.layout == "alone" else loaded.token_budget,
-        mode.alike,
+        [len(row) for row in rows], 0 if mode.layout == "alone" else loaded.token_budget, mode.alike
     ):
         yield from run_with_oom_retry(batch, read)
 

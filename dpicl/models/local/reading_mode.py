@@ -14,11 +14,10 @@ positions that the config states.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -31,7 +30,7 @@ from pydantic import TypeAdapter
 
 from dpicl.ground.cache import cache_folder, kept_sha256
 from dpicl.ground.errors import ModelError, RunError
-from dpicl.ground.files import write_whole
+from dpicl.ground.files import sha256_of, write_whole
 from dpicl.models.local.generation import Writing, can_be_exact, in_float32
 from dpicl.models.local.model_files import FETCHED
 from dpicl.models.local.packed_rows import NAME, LlamaPass
@@ -39,7 +38,7 @@ from dpicl.models.local.padded_reader import (
     EXACT,
     LAYOUTS,
     LoadedModel,
-    Places,
+    PlacedLogits,
     ReadingMode,
     read_padded,
     tolerance_of,
@@ -51,7 +50,8 @@ PROBE_TEXT = (
     "The quick brown fox jumps over the lazy dog; 7 of 12 answered Yes, and 3 said No. Was it so? "
     "Answer: Yes.\n" * 24
 )
-_LONGEST, _LONGEST_WITH_WINDOW = 100, 320
+_LONGEST = 100
+_LONGEST_WITH_WINDOW = 320
 _WINDOWS = (
     "sliding_window",
     "attention_window_size",
@@ -62,14 +62,15 @@ _WINDOWS = (
 )
 _SELECTED = ("index_topk", "indexer_budget", "keep_window_size")
 _GROWING_ROPES = ("dynamic", "longrope")
-_BUDGET, _WHOLE = 128, 4096
+_BUDGET = 128
+_WHOLE = 4096
 """Tokens at once: several batches of the probe, or one."""
-_ANY, _NEAR = 1e6, 0.6
+_ANY = 1e6
+_NEAR = 0.6
 """A tolerance that finds no fault; and a share of the spread of logits: other ways of reading that
 are wrong differ by it all, or by little.
 """
 Place = tuple[int, int]
-Reading = Iterator[tuple[Places, torch.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,9 @@ def find(
     Raises:
         ModelError: it cannot be read, or its answer does not follow from what stands before it.
     """
-    rows, options, apart = (
-        probe_rows(probe),
-        frozenset(inspect.signature(model.forward).parameters),
-        _apart(model.config),
-    )
+    rows = probe_rows(probe)
+    options = frozenset(inspect.signature(model.forward).parameters)
+    apart = _apart(model.config)
     reference = _reference(
         model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device
     )
@@ -118,7 +117,8 @@ def find(
         for mode in modes:
             loaded = LoadedModel(model, device, _BUDGET, mode=mode)
             if reference.agrees(partial(read_padded, loaded, rows, _wanted(rows))):
-                shares, own_pass = attention == NAME, LlamaPass.of(model)
+                shares = attention == NAME
+                own_pass = LlamaPass.of(model)
                 has_own = shares and own_pass is not None and reference.shares(own_pass)
                 return ModelReading(mode, shares, has_own)
     raise ModelError(
@@ -143,7 +143,7 @@ class _Reference:
     plain: dict[Place, torch.Tensor]
     own: dict[Place, torch.Tensor] | None
 
-    def agrees(self, read: Callable[[], Reading]) -> bool:
+    def agrees(self, read: Callable[[], PlacedLogits]) -> bool:
         """Whether a way of reading gives what plain prompts give; any failure says no."""
         if self.own is None:
             return _all(read, self.plain, partial(_close, tolerance=tolerance_of(self.model)))
@@ -318,7 +318,7 @@ def _chance(device: torch.device) -> torch.Tensor:
 
 
 def _all(
-    read: Callable[[], Reading],
+    read: Callable[[], PlacedLogits],
     plain: dict[Place, torch.Tensor],
     alike: Callable[[torch.Tensor, torch.Tensor], bool],
 ) -> bool:
@@ -390,10 +390,7 @@ class KeptCheck:
         self._place: Path | None = None
         self.found = Findings(None, None)
         with suppress(RunError, OSError, ValueError):
-            self._place = (
-                cache_folder("checks")
-                / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
-            )
+            self._place = cache_folder("checks") / f"{sha256_of(json.dumps(parts))}.json"
             self.found = _FINDINGS.validate_json(self._place.read_bytes())
 
     def keep(self, found: Findings) -> None:
@@ -402,9 +399,7 @@ class KeptCheck:
         if self._place is not None:
             content = _FINDINGS.dump_json(found)
             with suppress(OSError):
-                write_whole(
-                    self._place, lambda file: file.write(content), replace=True, named_later=True
-                )
+                write_whole(self._place, content, replace=True, named_later=True)
 
 
 @cache
@@ -418,7 +413,7 @@ def _program() -> tuple[str, ...]:
         for path in sorted(folder.glob("*.py"))
     ]
     return (
-        *(hashlib.sha256(path.read_bytes()).hexdigest() for path in ours),
+        *(sha256_of(path.read_bytes()) for path in ours),
         *(f"{name} {_version(name)}" for name in _PACKAGES),
         (
             f"{platform.python_version()} {platform.machine()} "

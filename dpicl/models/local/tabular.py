@@ -46,7 +46,8 @@ class TabularFile:
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        self._file, self._device = find_checkpoint(str(spec.id)), choose_device(spec.device)
+        self._file = find_checkpoint(str(spec.id))
+        self._device = choose_device(spec.device)
         stored = _read(self._file, spec.name)
         self._package = _package_of(stored, spec.name)
         if (needed := extra_missing(self._package)) is not None:
@@ -96,12 +97,11 @@ class TabularFile:
                 model = self._tabicl() if self._package == "tabicl" else self._tabpfn(categorical)
                 return np.asarray(model.fit(rows, labels).predict_proba(queries))
         except torch.OutOfMemoryError:
-            reason, expected = "runs out of memory", "fewer `rows`"
+            reason = "runs out of memory"
+            expected = "fewer `rows`"
         except (ValueError, RuntimeError, KeyError, AssertionError) as error:
-            reason, expected = (
-                f"refuses a released table ({first_line(error)})",
-                "another model, or fewer answers, columns or `rows`",
-            )
+            reason = f"refuses a released table ({first_line(error)})"
+            expected = "another model, or fewer answers, columns or `rows`"
         raise ModelRefusedError(f"model {self.description.name!r} {reason}; expected {expected}")
 
     def _tabicl(self) -> Any:

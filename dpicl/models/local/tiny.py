@@ -7,7 +7,6 @@ the parts fit. Two builds from the same text have the same bytes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -24,7 +23,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from dpicl.ground.errors import ModelError
-from dpicl.ground.files import locked
+from dpicl.ground.files import locked, sha256_of
 from dpicl.ground.randomness import stream
 
 UNTRAINED_NOTE = "untrained: random weights, for plumbing only"
@@ -59,7 +58,7 @@ def build_tiny_model(folder: Path, corpus: Sequence[str]) -> Path:
         The model's own folder in the usual transformers layout. It appears complete or
         not at all, also when two processes build it at once.
     """
-    digest = hashlib.sha256(json.dumps([RECIPE, *corpus]).encode()).hexdigest()
+    digest = sha256_of(json.dumps([RECIPE, *corpus]))
     home = folder / f"tiny-{digest[:12]}"
     if _is_complete(home):
         return home

@@ -13,7 +13,7 @@ Nothing is truncated, no code from a model's folder is run, and no pickled weigh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -39,7 +39,7 @@ from dpicl.models.local.packed_rows import LlamaPass, NotShareable
 from dpicl.models.local.padded_reader import (
     READ_AS,
     LoadedModel,
-    Places,
+    PlacedLogits,
     Row,
     read_padded,
     rows_of,
@@ -106,10 +106,8 @@ class TransformersScorer:
         quiet: bool = False,
     ) -> None:
         folder, commit = find_model_files(path_or_id, revision)
-        self._name, self._dtype = (
-            name or (folder.name if is_model_folder(path_or_id) else path_or_id),
-            dtype,
-        )
+        self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
+        self._dtype = dtype
         self._tell = log.debug if quiet else log.info
         self._tell("model %s: opening it", self._name)
         self._tokenizer, self._model = load(folder, self._name, dtype, device)
@@ -124,13 +122,17 @@ class TransformersScorer:
         self._probe: Tokens = tuple(
             token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length]
         )
-        self._kept = KeptCheck(folder, dtype, _name_of(self.device), f"{share=}")
+        kind_of_device = self.device.type
+        if kind_of_device == "cuda":  # two kinds of GPU may differ
+            kind_of_device = torch.cuda.get_device_name(self.device)
+        self._kept = KeptCheck(folder, dtype, kind_of_device, f"{share=}")
         found = self._kept.found.reading
         if found is None or not found.applied(self._model):
             self._tell("model %s: checking on public text how it may be read, once", self._name)
             found = find(self._model, self._name, self._probe, self.device, share=share)
             self._kept.keep(replace(self._kept.found, reading=found))
-        self.mode, self.shares = found.mode, found.shares
+        self.mode = found.mode
+        self.shares = found.shares
         self._pass = LlamaPass.of(self._model) if found.own_pass else None
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
@@ -288,9 +290,7 @@ class TransformersScorer:
     def _loaded(self) -> LoadedModel:
         return LoadedModel(self._model, self.device, self._token_budget, mode=self.mode)
 
-    def _read(
-        self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[Places, torch.Tensor]]:
+    def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> PlacedLogits:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
         if self.shares and not self.mode.is_apart(max(map(len, rows), default=0)):
             try:
@@ -332,8 +332,7 @@ class TransformersScorer:
             if whole[: len(before)] != before or len(whole) == len(before):
                 raise ModelError(
                     f"continuation {continuation!r} changes the tokens of the prompt before it or "
-                    f"adds none; "
-                    f"expected one that starts with a blank, such as ' Yes'"
+                    "adds none; expected one that starts with a blank, such as ' Yes'"
                 )
         return [whole[len(before) :] for whole in wholes]
 
@@ -360,15 +359,9 @@ class TransformersScorer:
             count = sum(len(row) > self.context for row in rows)
             raise TooLongError(
                 f"a prompt has {longest} tokens, but model {self._name!r} reads at most "
-                f"{self.context} "
-                f"({count} distinct {'prompt is' if count == 1 else 'prompts are'} too long); "
-                f"expected fewer demonstrations or a model with a longer context"
+                f"{self.context} ({count} distinct {'prompt is' if count == 1 else 'prompts are'} "
+                "too long); expected fewer demonstrations or a model with a longer context"
             )
-
-
-def _name_of(device: torch.device) -> str:
-    """What computes: two kinds of GPU may differ."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _mode(dtype: Dtype, *, chat: bool) -> str:

@@ -6,7 +6,7 @@ memory: the path to the next segment, which holds every ancestor that any later 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -25,7 +25,7 @@ from dpicl.models.local.packed_rows import (
     Reading,
     reading,
 )
-from dpicl.models.local.padded_reader import LoadedModel, Places, run_with_oom_retry
+from dpicl.models.local.padded_reader import LoadedModel, PlacedLogits, Places, run_with_oom_retry
 from dpicl.models.requests import Tokens
 
 ROOT = -1
@@ -181,7 +181,7 @@ def read_shared(
     engine: Engine | None = None,
     own_pass: Pass | None = None,
     keep: Keep | None = None,
-) -> Iterator[tuple[Places, torch.Tensor]]:
+) -> PlacedLogits:
     """Logits at the wanted positions of every row, in no particular order.
 
     Args:
@@ -196,7 +196,8 @@ def read_shared(
         ModelError: memory does not suffice for one segment.
         NotShareable: the model attends in a way that a tree cannot give.
     """
-    tree, engine = grow_tree(rows, least_saving=LEAST_SAVING), engine or ENGINES[loaded.device.type]
+    tree = grow_tree(rows, least_saving=LEAST_SAVING)
+    engine = engine or ENGINES[loaded.device.type]
     wanted_of: dict[int, dict[int, Places]] = {}
     for row, positions in enumerate(wanted):
         for position in positions:
@@ -220,9 +221,9 @@ def pass_of(model: Any, own_pass: Pass | None) -> Pass | None:
     """The pass, where it is this model's and nothing watches the model; else transformers is to
     read.
     """
-    return (
-        None if own_pass is None or own_pass.model is not model or own_pass.is_watched else own_pass
-    )
+    if own_pass is None or own_pass.model is not model or own_pass.is_watched:
+        return None
+    return own_pass
 
 
 class _Reader:
@@ -231,7 +232,9 @@ class _Reader:
     def __init__(
         self, loaded: LoadedModel, tree: PrefixTree, own_pass: Pass | None, keep: Keep | None
     ) -> None:
-        self._loaded, self._tree, self._keep = loaded, tree, keep
+        self._loaded = loaded
+        self._tree = tree
+        self._keep = keep
         self._pass = pass_of(loaded.model, own_pass) or self._by_transformers
         self._longest = max((segment.end for segment in tree.segments), default=0)
         self._last = loaded.model.config.get_text_config().num_hidden_layers - 1
@@ -303,7 +306,8 @@ class _Reader:
             self._keep and self._keep(self._tree, batch),
         )
         logits = self._pass(row)
-        self._path, self._memory = path, row.remembered
+        self._path = path
+        self._memory = row.remembered
         return [owners for _, owners in wanted], logits.to(self._loaded.device)
 
     def _by_transformers(self, row: Reading, among: torch.Tensor | None = None) -> torch.Tensor:
@@ -325,14 +329,14 @@ class _BlockReader(_Reader):
     def attends(
         self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]
     ) -> tuple[Attend, Attend]:
-        segments, remembered, common = (
-            self._tree.segments,
-            places[batch[0]][0],
-            set(self._tree.path(batch[-1])),
-        )
+        segments = self._tree.segments
+        remembered = places[batch[0]][0]
+        common = set(self._tree.path(batch[-1]))
         trunk = max((segments[index].end for index in self._path if index in common), default=0)
         trunk = trunk if trunk >= TRUNK_TOKENS else 0
-        blocks, tails, asked = list[Block](), list[Block](), 0
+        blocks = list[Block]()
+        tails = list[Block]()
+        asked = 0
         for index in batch:
             ancestors = [
                 places[ancestor]
@@ -342,7 +346,8 @@ class _BlockReader(_Reader):
             own, stop = places[index]
             blocks.append(Block(own - remembered, stop - remembered, own, _joined(ancestors)))
             if index in first:
-                begun, size = first[index], stop - first[index]
+                begun = first[index]
+                size = stop - first[index]
                 tails.append(
                     Block(
                         asked,

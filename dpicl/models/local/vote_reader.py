@@ -15,7 +15,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from dpicl.ground.errors import ModelError
-from dpicl.models.local.padded_reader import LoadedModel, Places
+from dpicl.models.local.padded_reader import LoadedModel, PlacedLogits
 from dpicl.models.local.tree_reader import Pass
 from dpicl.models.requests import Tokens
 from dpicl.models.votes import (
@@ -40,7 +40,9 @@ _FEW = 8
 Key = tuple[int, int]
 """A row: the number of its request, and its number among the request's distinct voters."""
 Rows = Mapping[Key, Tokens]
-LastLogits = Callable[[Rows, torch.Tensor | None], Iterator[tuple[list[Key], torch.Tensor]]]
+KeyedLogits = Iterator[tuple[list[Key], torch.Tensor]]
+"""Logits in parts, a line for each key."""
+LastLogits = Callable[[Rows, torch.Tensor | None], KeyedLogits]
 """Reads every row once, in any order: keys and logits of what follows them, shape (keys,
 vocabulary), on the device.
 
@@ -63,15 +65,11 @@ class Reader(LoadedModel):
     known: torch.Tensor
     context: int | None
     vocabulary: int
-    read: Callable[
-        [Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]
-    ]
+    read: Callable[[Sequence[Tokens], Sequence[Sequence[int]]], PlacedLogits]
     own_pass: Pass | None = None
 
 
-def read_fresh(
-    reader: Reader, rows: Rows, among: torch.Tensor | None = None
-) -> Iterator[tuple[list[Key], torch.Tensor]]:
+def read_fresh(reader: Reader, rows: Rows, among: torch.Tensor | None = None) -> KeyedLogits:
     """Every distinct row from its beginning, see `LastLogits`; what is read together follows from
     the set of rows alone.
     """
@@ -124,7 +122,8 @@ def count_votes(
     distinct = distinct or {
         number: distinct_voters(reader, request) for number, request in requests.items()
     }
-    fresh, count = partial(read_fresh, reader), _Count(reader, requests, rule, distinct)
+    fresh = partial(read_fresh, reader)
+    count = _Count(reader, requests, rule, distinct)
     for keys, logits in (public or fresh)(prompts, None):
         count.public(keys, logits)
     for keys, logits in (voters or fresh)(count.readable, count.among):
@@ -144,7 +143,10 @@ class _Count:
         rule: VoteRule,
         distinct: Mapping[int, Sequence[tuple[Tokens, int]]],
     ) -> None:
-        self._reader, self._requests, self._rule, self._distinct = reader, requests, rule, distinct
+        self._reader = reader
+        self._requests = requests
+        self._rule = rule
+        self._distinct = distinct
         self._candidates: dict[int, torch.Tensor] = {}
         self._publics: dict[int, torch.Tensor] = {}
         self._lines = {number: line for line, number in enumerate(requests)}
@@ -174,7 +176,8 @@ class _Count:
 
     def voters(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
         """Add the votes of rows, of whichever requests."""
-        lines, device = [self._lines[number] for number, _ in keys], logits.device
+        lines = [self._lines[number] for number, _ in keys]
+        device = logits.device
         repeats = [self._distinct[number][index][1] for number, index in keys]
         self._add(torch.tensor(lines, device=device), logits, torch.tensor(repeats, device=device))
 
@@ -183,10 +186,8 @@ class _Count:
         for some, of_rows, weights in zip(
             *(torch.split(part, _ROWS_AT_ONCE) for part in (lines, logits, repeats)), strict=True
         ):
-            chosen, present = (
-                self._columns.index_select(0, some),
-                None if self._present is None else self._present.index_select(0, some),
-            )
+            chosen = self._columns.index_select(0, some)
+            present = None if self._present is None else self._present.index_select(0, some)
             public = (
                 self._padded_publics.index_select(0, some)
                 if self._rule.kind == "difference"
@@ -248,7 +249,8 @@ class _Count:
         """Of all requests, in numpy."""
         if not self._lines:
             return {}
-        candidates, sums = self._padded.cpu().numpy(), self._sums.cpu().numpy()
+        candidates = self._padded.cpu().numpy()
+        sums = self._sums.cpu().numpy()
         weighs = self._rule.kind == "difference"
         publics = (
             counted_chances(self._padded_publics, self._rule, torch).cpu().numpy()
