@@ -314,13 +314,17 @@ def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> 
 
 
 def install_texts(
-    place: Place, contract: Mapping[str, Any], train: bytes = b"", test: bytes = b""
+    place: Place,
+    contract: Mapping[str, Any],
+    train: bytes | None = None,
+    test: bytes | None = None,
 ) -> str:
     """Add a set of texts: its contract and its records as JSON lines, else forty and four made-up
     ones, published if it is a benchmark; gives its name.
     """
     name = str(contract["name"])
-    train, test = train or lines(records(40)), test or lines(records(4))
+    train = lines(records(40)) if train is None else train
+    test = lines(records(4)) if test is None else test
     (place.root / "contracts" / "texts" / f"{name}.yaml").write_text(
         yaml.safe_dump(dict(contract), sort_keys=False)
     )

@@ -120,7 +120,8 @@ def check_witness(connection: Connection, seen: Seen | None, fold: Fold) -> None
     """
     if seen is None:
         return
-    if min(connection.execute(_FIRST).scalar() or 0, fold.anew.sequence) <= seen.head.sequence:
+    begins = min(connection.execute(_FIRST).scalar() or 0, fold.anew.sequence)
+    if begins <= seen.head.sequence:
         way_out = f"{seen.home} as it was when it was used last{WAY_OUT}"
         check_seen(connection, seen.head, fold.head, way_out)
 

@@ -254,8 +254,9 @@ def _share(part: pd.DataFrame) -> str:
 def _right(part: pd.DataFrame) -> str:
     if not len(part):
         return words.DASH
-    answered = part["is_answered"]
-    return f"{(part['is_true'] == answered).mean():.2f} ({answered.mean():.2f})"
+    return (
+        f"{(part['is_true'] == part['is_answered']).mean():.2f} ({part['is_answered'].mean():.2f})"
+    )
 
 
 def constant_sentences(cells: Sequence[LabelCounts]) -> Iterator[str]:
