@@ -259,7 +259,7 @@ class Session:
             shots: how many demonstrations are made where no number is given.
 
         Raises:
-            DpiclError: a name or value breaks a rule, there is no such place, or no report counts.
+            DpiclError: a name or value breaks a rule, or there is no such place.
         """
         from dpicl.methods.collection import Collection
         from dpicl.release.collected import collect, count_collection

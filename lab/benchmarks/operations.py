@@ -214,6 +214,7 @@ def tenths_of(files: Iterable[Path]) -> list[float]:
     return [
         float(np.ptp(part))
         for part in np.array_split(np.sort([file.stat().st_mtime for file in files]), 10)
+        if part.size
     ]
 
 

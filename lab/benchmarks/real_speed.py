@@ -34,7 +34,7 @@ from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.local.tree_reader import grow_tree
 from dpicl.models.requests import CONTINUATIONS, Tokens
 from dpicl.models.votes import VoteRequest, VoteRule
-from lab.benchmarks.figures import Figures, bench, sized
+from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.model import prompts_of
 from lab.benchmarks.real_tables import at_hand, real_table
 
@@ -292,9 +292,3 @@ def measure(figures: Figures) -> None:
             _voters(figures, processors, llama, full)
             llama.close()
             print(f"load after it {' '.join(f'{one:.1f}' for one in os.getloadavg())}", flush=True)
-
-
-PARTS = (measure,)
-
-if __name__ == "__main__":
-    bench(PARTS)

@@ -110,7 +110,6 @@ def test_periods_of_two_levels_are_counted_apart_and_a_closed_one_stands(place: 
     ("typed", "phrase"),
     [
         ("nowhere --epsilon 8", "nowhere: cannot be read"),
-        ("--epsilon 1", "no report counts: 600 reports: 0 counted, 600 of another collection"),
         ("--epsilon nan", "expected a number such as 10 or 0.5"),
         ("--design all-columns", "expected one of one-column, pairs, subset, agreement"),
         ("--about nothing", "expected attributes of this table"),
@@ -127,6 +126,11 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(place: Path, typed: str, p
     code, said = run(typed if "nowhere" in typed else f"{COLLECT} {typed}")
     assert code and phrase in said and len(said.strip().splitlines()) == 1
     assert {path: path.stat().st_mtime_ns for path in place.rglob("*")} == before
+
+
+def test_reports_to_another_collection_are_told_and_none_counts(place: Path) -> None:
+    code, said = run(f"{COLLECT} --epsilon 1")
+    assert code == 0 and "600 reports: 0 counted, 600 of another collection" in said
 
 
 def test_from_python_it_is_a_release_without_a_certificate(place: Path) -> None:
