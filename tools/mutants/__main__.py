@@ -26,6 +26,7 @@ import yaml
 
 from tools.mutants.checkout import (
     CAUGHT,
+    NOT_BEGUN,
     PASSED,
     ROOT,
     TOO_LONG,
@@ -150,6 +151,9 @@ def _catcher(copy: Checkout, known: Known, made: tuple[str, bytes], steps: Itera
             own = next((test for test in failed if known.passing.get(test, True)), None)
             if own is not None:
                 return own
+            # the program cannot even be imported, or hangs
+            if outcome.code == NOT_BEGUN and _is_there(tests[0]) and not outcome.missing:
+                return tests[0]
             if outcome.code == TOO_LONG and known.passing.get(tests[0]):
                 return tests[0]
             if not failed:

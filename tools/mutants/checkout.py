@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _MISSING = re.compile(r"^ERROR: (?:not found: |file or directory not found: )(.+)$", re.MULTILINE)
 _A_TEST = "--timeout=180"
-CAUGHT, PASSED, TOO_LONG = 1, 0, -1
+CAUGHT, PASSED, NOT_BEGUN, TOO_LONG = 1, 0, 4, -1
 
 
 def files() -> list[str]:
