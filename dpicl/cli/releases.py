@@ -227,8 +227,13 @@ def _release(
         gc.enable()
 
 
+_OF_DEMOS = ("query", "queries", "demos", "shots", "draws", "model", "dtype", "api", "quiet")
+"""Options of an answer by demonstrations."""
+
+
 @stoppable
 def ask(
+    context: typer.Context,
     query: Annotated[str | None, typer.Argument(help="A query.")] = None,
     contract: TextContract = "docstrings",
     queries: Annotated[
@@ -290,6 +295,16 @@ def ask(
             raise DpiclError(
                 "--demos answers rows of a file by a model; expected --queries (`-` for standard "
                 "input) and --model"
+            )
+        if unasked := [
+            f"--{name.replace('_', '-')}"
+            for name in context.params
+            if name not in _OF_DEMOS
+            and str(context.get_parameter_source(name)).endswith("COMMANDLINE")
+        ]:
+            raise DpiclError(
+                f"{', '.join(unasked)}: only for private texts, and --demos answers rows by what "
+                f"was released; expected no such option"
             )
         answer = partial(
             clean_errors("ask", answer_rows),

@@ -194,3 +194,13 @@ def test_a_file_that_is_none_of_ours_is_refused(place: Place, cli: Cli) -> None:
         refused = cli.refused(f"ask --demos {other} --queries rows.csv --model fake")
         assert refused.startswith("other.jsonl") and SECRET not in refused
     assert "--queries" in cli.refused(f"ask --demos {other}")
+
+
+@pytest.mark.parametrize(
+    "typed", ["--contract nowhere", "--epsilon 2", "--again", "--count 3", "--period 2026-12"]
+)
+def test_options_of_private_texts_are_refused(
+    place: Place, cli: Cli, demos: Path, typed: str
+) -> None:
+    asked = f"ask --demos {demos} --queries rows.csv --model fake {typed}"
+    assert f"{typed.split()[0]}: only for private texts" in cli.refused(asked)
