@@ -271,7 +271,7 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
         return ()
     bins = again.model.bins
     model = learned(bins, again.sizes, again.draws)
-    (promised, kept) = again.scores(count)
+    promised, kept = again.scores(count)
     seen = scores(model, bins, again.sizes)
     true = None if test is None or not len(test) else scores(model, test, again.sizes)
     found = []

@@ -121,7 +121,7 @@ def _drift(name: str, parts: Sequence[tuple[float | None, int]]) -> Drift:
 
 def _statistic(compared: Compared, covariance: np.ndarray) -> tuple[float | None, int]:
     """Equations (2) to (4), and the degrees; None where noise hides one of the windows."""
-    (recent, earlier) = compared.counts
+    recent, earlier = compared.counts
     sums = compared.counts.sum(axis=1)
     cells = len(recent)
     if (sums < SURE * np.sqrt(compared.noise.sum() * np.diagonal(covariance)) + 1).any():

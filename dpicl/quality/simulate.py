@@ -235,7 +235,7 @@ def measure(
             if method.derive_stage:
                 released = method.rows(drawn, contract, point, draws).codes
                 form = method.form(contract, point)
-                (test, shares) = coded(form)
+                test, shares = coded(form)
                 encoding = form.encoding
                 if made.truth is not None:
                     quality = fitted_quality(released, test, encoding)

@@ -241,7 +241,7 @@ def guarantee(
     of_mean = noisy_mean.sum_guarantee if shared else noisy_mean.guarantee
     guarantees = []
     for group in groups:
-        (paid, means) = _paid(group, contract)
+        paid, means = _paid(group, contract)
         share = _share(group, contract, total, options)
         costs = [
             *[noisy_count.guarantee(share)] * (len(paid) - len(means)),

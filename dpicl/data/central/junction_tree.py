@@ -163,7 +163,7 @@ class JunctionTree:
             tables[home] += theta[:, part].reshape(fits, *shape)
         of_label = np.zeros((fits, self.sizes[-1]))
         for place in range(len(tables) - 1, -1, -1):
-            (out, shape, _, _) = plan.up[place]
+            out, shape, _, _ = plan.up[place]
             parent = self.cliques[place].parent
             most = np.maximum.reduce(tables[place], axis=out, keepdims=True)
             weights = np.exp(tables[place] - most)
@@ -390,7 +390,7 @@ def _joined(cliques: Sequence[Scope]) -> tuple[Clique, ...]:
     while left:
         at = max(range(len(left)), key=lambda place: (best[place][0], -place))
         clique = left.pop(at)
-        (_, parent) = best.pop(at)
+        _, parent = best.pop(at)
         joined.append(
             Clique(tuple(sorted(clique)), parent, tuple(sorted(clique & {*joined[parent].columns})))
         )
