@@ -252,7 +252,9 @@ def _great_expectations() -> Any:
 
 def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
     if isinstance(contract, TextContract):
-        return table.to_pandas()
+        return table.to_pandas().fillna(
+            ""
+        )  # a missing text is an empty one, and is not passed over
     frame = table.to_pandas(categories=[], strings_to_categorical=False)
     for name in contract.listed:
         frame[name] = table.column(name).cast(pa.string()).to_pandas()

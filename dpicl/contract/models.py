@@ -25,6 +25,7 @@ from dpicl.contract.declared import Declared, Evaluation, QueryFile, Source, Spl
 from dpicl.contract.parts import YES_OR_NO, Attribute, GroupKey, Label, Prompts, Target, Wording
 from dpicl.contract.text import TextContract
 from dpicl.ground.errors import ParameterError
+from dpicl.ground.files import harmless
 from dpicl.ground.types import LABEL
 
 _MOST_SHOTS = 64
@@ -245,6 +246,21 @@ class Contract(Declared):
     def tells_row_count(self) -> bool:
         """See `Declared`: not where a word for a missing value leaves rows out."""
         return super().tells_row_count and (self.is_benchmark or not self.drops_marked_rows)
+
+    @property
+    def formulas(self) -> str:
+        """What to know of its rows in CSV, where every value stands as it is; empty where there is
+        nothing.
+        """
+        texts = {
+            name: (name, *getattr(part, "categories", ())) for name, part in self.columns.items()
+        }
+        named = ", ".join(
+            name for name, some in texts.items() if any(harmless(text) != text for text in some)
+        )
+        if not named:
+            return ""
+        return f"; a spreadsheet would take texts of {named} for formulas: import them as text"
 
     @property
     def drops_marked_rows(self) -> bool:

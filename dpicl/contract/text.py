@@ -452,6 +452,11 @@ class TextContract(Declared):
         )
 
     @property
+    def formulas(self) -> str:
+        """As of a table: a model may write anything."""
+        return "; a spreadsheet may take texts for formulas: import them as text"
+
+    @property
     def is_classification(self) -> bool:
         """Whether answers come from a public list; else they are written."""
         return isinstance(self.task, Classification)

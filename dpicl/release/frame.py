@@ -91,9 +91,7 @@ class ReleasedTable(pd.DataFrame):
                 f"pandas.DataFrame(table).to_{form}(…)"
             )
         self._release.write(Path(path), form, len(self))
-        from dpicl.release.release import formulas
-
-        if form == "csv" and (told := formulas(self._release.contract)):
+        if form == "csv" and (told := self._release.contract.formulas):
             warnings.warn(f"{Path(path).name}{told}", stacklevel=3)
 
 

@@ -30,11 +30,9 @@ import pyarrow.parquet as pq
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
-from dpicl.contract.models import Contract
-from dpicl.contract.text import TextContract
 from dpicl.data.values import RowForm
 from dpicl.ground.errors import DpiclError, ParameterError
-from dpicl.ground.files import finite, harmless
+from dpicl.ground.files import finite
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
 from dpicl.methods import METHODS, tabular, unit_of
@@ -149,24 +147,6 @@ def _json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def formulas(contract: Contract | TextContract) -> str:
-    """What to know of its rows in CSV, where every value stands as it is; follows from the
-    contract, and is empty where there is nothing.
-    """
-    if isinstance(contract, TextContract):  # a model may write anything
-        return "; a spreadsheet may take texts for formulas: import them as text"
-    texts = {
-        name: (name, *getattr(column, "categories", ()))
-        for name, column in contract.columns.items()
-    }
-    named = ", ".join(
-        name for name, some in texts.items() if any(harmless(text) != text for text in some)
-    )
-    if named:
-        return f"; a spreadsheet would take texts of {named} for formulas: import them as text"
-    return ""
-
-
 ROWS = 10_000
 """Of a table, where no number is given and none is publicly stated."""
 MOST_ROWS = 10_000_000
@@ -266,7 +246,7 @@ class Release:
             table = self.arrow(count)
             what = (
                 f"{table.num_rows} rows of {table.num_columns} "
-                f"columns{formulas(self.contract) if form == 'csv' else ''}"
+                f"columns{self.contract.formulas if form == 'csv' else ''}"
             )
             if form == "parquet":
                 write: Callable[[BinaryIO], object] = partial(

@@ -167,6 +167,14 @@ class House:
             )
         return graph
 
+    def circles(self) -> list[str]:
+        """Sets of modules that import each other."""
+        return [
+            " ".join(sorted(component))
+            for component in networkx.strongly_connected_components(self.imports)
+            if len(component) > 1
+        ]
+
     def unloaded(self) -> list[str]:
         """Modules that no other imports, and that no entry point, text or Makefile names."""
         project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -307,11 +315,7 @@ def count_house(figures: Figures) -> None:
         ("imports-up", house.imports_up(layers), 0),
         (
             "import-circles",
-            [
-                " ".join(sorted(component))
-                for component in networkx.strongly_connected_components(house.imports)
-                if len(component) > 1
-            ],
+            house.circles(),
             0,
         ),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from lab.benchmarks.house import House
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAMEWORKS = (
@@ -130,3 +133,10 @@ def test_one_module_knows_how_a_system_locks() -> None:
         for path in sources
         if names.search(path.read_text("utf-8"))
     ] == ["dpicl/ground/files.py", alone]
+
+
+def test_no_modules_import_each_other() -> None:
+    assert House.now().circles() == []
+    there = {name: f"from dpicl import {other}" for name, other in (("one", "two"), ("two", "one"))}
+    trees = {Path(f"dpicl/{name}.py"): ast.parse(text) for name, text in there.items()}
+    assert House(trees).circles() == ["dpicl.one dpicl.two"]

@@ -99,7 +99,7 @@ def test_both_say_the_same_of_a_table(kind: str) -> None:
     ]
 
 
-@pytest.mark.quick("unknown labels", "empty texts")
+@pytest.mark.quick("unknown labels", "missing labels")
 @pytest.mark.parametrize("kind", TEXTS_BROKEN)
 def test_both_say_the_same_of_texts(kind: str) -> None:
     contract, table = text_contract(), text_table([*GOOD, *TEXTS_BROKEN[kind][0]])

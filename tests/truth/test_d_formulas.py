@@ -11,9 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpicl.contract import Contract, parse_contract
-from dpicl.release import release
-from dpicl.release.release import formulas
+from dpicl.contract import Contract, models, parse_contract
 from tests.harness import Place, install, new_place, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
@@ -62,14 +60,14 @@ def contract_with(text: str) -> Contract:
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_category_that_a_spreadsheet_would_run_is_told_by_its_column(text: str) -> None:
     assert (
-        formulas(contract_with(text))
+        contract_with(text).formulas
         == "; a spreadsheet would take texts of colour for formulas: import them as text"
     )
 
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_of_others_nothing_is_said(text: str) -> None:
-    assert formulas(contract_with(text)) == ""
+    assert contract_with(text).formulas == ""
 
 
 def test_the_file_is_faithful_and_the_line_is_printed_once(
@@ -118,7 +116,7 @@ def check_file(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -
         str(place.root / "a.parquet"),
     )
     assert "spreadsheet" not in as_parquet
-    monkeypatch.setattr(release, "harmless", lambda text: text)  # the mutant: nothing is a formula
+    monkeypatch.setattr(models, "harmless", lambda text: text)  # the mutant: nothing is a formula
     silent = said(
         capsys,
         "synth",

@@ -18,8 +18,6 @@ Not covered  what a PostgreSQL function does elsewhere than in its database, as 
              superuser's `lo_export`, or a function that runs `COPY … TO PROGRAM`, nor those that
              administer the server, as `pg_terminate_backend` or `pg_stat_reset`: give a role that
              may only read.
-
-An engine is given a query and a deadline, and gives back columns by the batch.
 """
 
 from __future__ import annotations
@@ -27,9 +25,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -39,65 +36,20 @@ import pyarrow as pa
 
 from dpicl.contract.declared import QuerySource
 from dpicl.contract.models import Contract
+from dpicl.data.reading.connection import (
+    WHERE,
+    Asked,
+    Check,
+    Columns,
+    Connected,
+    Deadline,
+    NoIdentity,
+    Refusal,
+)
 from dpicl.data.reading.parse import check_columns, typed_table
 from dpicl.data.reading.typed_columns import check_types, of_objects
 from dpicl.ground.errors import ParameterError, SourceError
 from dpicl.ground.installed import extra_of
-
-WHERE = "query"
-"""The rows' place in messages."""
-Columns = Mapping[str, pa.Array]
-"""By name, each of shape (rows,), of any type."""
-Asked = tuple[list[tuple[str, pa.DataType | None]], Iterator[Columns]]
-"""The names of a query's columns and, where the database has one for all rows, the type of each;
-and its batches.
-"""
-Ask = Callable[[str, Collection[str], int], Asked]
-"""A database that cannot be written to: it runs one query, and gives, as they are gone through, the
-columns of the wanted names in batches of so many rows, the last of which may be smaller.
-"""
-
-
-Check = Callable[[tuple[str, ...]], None]
-"""Is given what the very connection says of which database it is, by addresses of accounts, before
-a row is read; may refuse it.
-"""
-
-
-@dataclass(frozen=True)
-class Connected:
-    """A connection to a database.
-
-    Attributes:
-        addresses: of the rows' account, as the database itself says which one it is.
-        ask: runs the query.
-    """
-
-    addresses: tuple[str, ...]
-    ask: Ask
-
-
-class NoIdentity(Exception):
-    """A database does not say which one it is."""
-
-
-class Refusal(Exception):
-    """A driver's error by its kind, a word: its message may quote a value or the address."""
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """When a query has to be done, its rows read: after so many seconds, at `end` by the monotonic
-    clock.
-    """
-
-    seconds: int
-    end: float
-
-    def has_passed(self) -> bool:
-        """Whether it is too late."""
-        return time.monotonic() >= self.end
-
 
 _SECONDS_VARIABLE = "DPICL_QUERY_SECONDS"
 _IDENTITY_SECONDS = 30

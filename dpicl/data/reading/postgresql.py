@@ -29,7 +29,7 @@ from psycopg.postgres import types as known
 from psycopg.pq import Format
 from sqlalchemy.exc import ArgumentError
 
-from dpicl.data.reading.database import Asked, Columns, Connected, Deadline, NoIdentity, Refusal
+from dpicl.data.reading.connection import Asked, Columns, Connected, Deadline, NoIdentity, Refusal
 from dpicl.data.reading.typed_columns import of_objects
 
 # its warnings quote what the server says, as a time zone that a query may set

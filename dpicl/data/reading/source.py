@@ -53,7 +53,8 @@ import pyarrow.csv as pa_csv
 from dpicl.contract.declared import Remote
 from dpicl.contract.models import Contract
 from dpicl.contract.periods import period_at
-from dpicl.data.reading.database import Check, check_address, query_batches
+from dpicl.data.reading.connection import Check
+from dpicl.data.reading.database import check_address, query_batches
 from dpicl.data.reading.files import (
     BATCH_ROWS,
     SUFFIXES,
