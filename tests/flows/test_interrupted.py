@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dpicl.runs.artefacts import WRITING
 from dpicl.runs.evaluate import PARTS
 from dpicl.runs.run_folder import SPENDING
 from tests.harness import (
@@ -43,11 +44,11 @@ def options(changes: dict[str, Any]) -> list[str]:
 
 
 def outcome(run: Path) -> dict[str, bytes]:
-    """What a run gives: all but its name, dates, times, and whether it or an earlier run was
-    charged.
+    """What a run gives: all but its name, dates, times, how far it is, and whether it or an earlier
+    run was charged.
     """
     # a page of expectations names its run
-    apart = ("plan.json", "manifest.json", "report.", "timings", "expectations/")
+    apart = ("plan.json", "manifest.json", "report.", "timings", "expectations/", f"{WRITING}/")
     return {
         name: data
         for name, data in content(run).items()
