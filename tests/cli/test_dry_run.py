@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dpicl.ground.errors import DpiclError
+from dpicl.home.settings import RESTORING
 from dpicl.runs.plan import make_plan
 from dpicl.session import Session
 from tests.cli.conftest import Cli
@@ -104,7 +105,7 @@ SET_UPS: dict[str, tuple[str, Callable[[Place], Any], str]] = {
     ),
     "a home that is being restored": (
         "",
-        lambda place: (place.home / "restoring").write_text("2026-01-01 x"),
+        lambda place: (place.home / RESTORING).write_text("2026-01-01 x"),
         "a backup of 2026-01-01 is being restored here",
     ),
 }
@@ -124,6 +125,7 @@ def test_a_dry_run_refuses_what_the_run_refuses(till: Place, cli: Cli, name: str
     line = f"run {grid} --executor pool {options}"
     sentences = [cli.refused(f"{line} --dry-run"), cli.refused(line)]
     assert sentences[0] == sentences[1] and phrase in sentences[0]
+    (till.home / RESTORING).unlink(missing_ok=True)  # else nobody could look what was charged
     assert not charged() and not list(till.home.glob("runs/.dry-run-*"))
 
 

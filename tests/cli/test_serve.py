@@ -25,7 +25,7 @@ from prefect.states import Completed, Running
 from dpicl.ground.errors import DataError
 from flows import maintenance
 from flows.tabicl import sweep
-from tests.harness import SMALL, World, end, install, shop, shop_rows, until
+from tests.harness import World, end, grid_of, install, shop, shop_rows, until
 
 ON_DEMAND = {
     "title": "A run long enough to be killed",
@@ -394,7 +394,7 @@ def test_a_failed_check_of_the_data_triggers_its_automation(world: World) -> Non
     contract["columns"]["spent"]["bounds"] = [-5, 60]
     install(world, contract, shop_rows(80))
     with pytest.raises(DataError, match="stall: column 'spent': breaks in_bounds"):
-        world.sweep("stall-run", {**SMALL, "datasets": ["stall"]}, pipeline="private")
+        world.sweep("stall-run", grid_of("stall"), pipeline="private")
     failed = "dpicl.validation.failed", "dpicl.dataset.stall"
     until(lambda: world.events(*failed), 30, "the event", every=0.5)
     (event,) = world.events(*failed)

@@ -96,8 +96,8 @@ def test_another_working_directory_spends_from_the_same_account(user: User) -> N
     told = user.dpicl("there", "budget").stdout
     assert told.splitlines()[-1] == f"ledger: {user.home / 'ledger.db'}"
     here = user.folder("here")
-    # runs stay with their folder
-    assert (here / ".dpicl" / "runs").is_dir()
+    # a release is no run
+    assert not (here / ".dpicl").exists()
     check_modes(user, here)
 
 
