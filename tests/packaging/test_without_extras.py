@@ -39,10 +39,9 @@ for name in {modules!r}:
         print(name, error.name.partition(".")[0])
 """
 NEEDED = {
-    "pipeline": ("dpicl.report.figures", "dpicl.data.reading.database"),
+    "pipeline": ("dpicl.report.figures", "dpicl.data.reading.postgresql"),
     "endpoint": (
         "dpicl.models.endpoint",
-        "dpicl.ground.downloads",
         "dpicl.ground.downloads",
         "dpicl.data.reading.repository",
     ),
