@@ -1,1 +1,1 @@
-"""Wiring only: which stage follows which, the command line, and the report."""
+"""Prefect: the flow of a pipeline, what serves and deploys it, and what maintains its server."""

@@ -6,8 +6,9 @@
     or consult, or generate                           texts
     → serialize → score → evaluate                    each method on a data set, with one seed
 
-These are tasks of `tasks/stages.py`. `dpicl/runs/chain.py` chains them, and is passed `submit` of
-this flow's Dask cluster; releases are charged and published in between by this process alone.
+These are tasks of `tasks/stages.py`; other methods have other stages between split and serialize.
+`dpicl/runs/chain.py` says which follows which, and `dpicl/runs/execute.py` gives them to the Dask
+cluster of this flow; releases are charged and published in between by this process alone.
 """
 
 from __future__ import annotations

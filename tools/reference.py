@@ -92,7 +92,7 @@ def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
         f"to {parameter.max}" if parameter.max is not None else "",
     ]
     written = (
-        " / ".join(parameter.opts[-1:] + parameter.secondary_opts)
+        " / ".join(parameter.opts + parameter.secondary_opts)
         if parameter.opts[-1].startswith("-")
         else parameter.metavar
     )

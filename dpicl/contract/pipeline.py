@@ -50,9 +50,22 @@ def parse_epsilon(value: object) -> float:
         epsilon = float(value) if is_written else math.nan  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         epsilon = math.nan
+    # more than a float holds is no infinity that anybody has asked for
+    if math.isinf(epsilon) and value not in ("inf", math.inf):
+        epsilon = math.nan
     if not epsilon >= LEAST_EPSILON:
-        raise ValueError(f"got {str(value)[:40]!r}; expected a number >= {LEAST_EPSILON}, or inf")
+        expected = f"a number >= {LEAST_EPSILON}{_written(value)}, or inf"
+        raise ValueError(f"got {str(value)[:40]!r}; expected {expected}")
     return epsilon
+
+
+def _written(value: object) -> str:
+    """How to write a text that Python reads as a number, and JSON does not."""
+    try:
+        is_number_of_python = isinstance(value, str) and LEAST_EPSILON <= float(value) < math.inf
+    except ValueError:
+        return ""
+    return " as JSON writes it, such as 0.5 or 10" if is_number_of_python else ""
 
 
 def is_real(value: object) -> bool:

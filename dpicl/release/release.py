@@ -330,13 +330,16 @@ class Release:
         (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == system)
         target = self.contract.target
         question = f"{target.question} {target.cue}".strip()
-        cue = target.cue
-        parts = [
-            text.rpartition(f"{cue} ") if cue else (text, "", "")
-            for text in "\n".join(texts).split("\n")
-        ]
-        pairs = tuple((before + cue, answer) for before, _, answer in parts)
-        return Demonstrations(pairs, question, self._origin)
+        # the longest first: one may end with another
+        answers = sorted(target.answers, key=len, reverse=True)
+
+        def pair(text: str) -> tuple[str, str]:
+            if not target.cue:
+                return text, ""
+            said = next(answer for answer in answers if text.endswith(f"{target.cue} {answer}"))
+            return text.removesuffix(f" {said}"), said
+
+        return Demonstrations(tuple(map(pair, texts)), question, self._origin)
 
     def predictor(self) -> Any:
         """A scikit-learn pipeline fitted on released rows only: it takes a DataFrame of the

@@ -32,7 +32,7 @@ from dpicl.report.cells import Cells, is_released
 from dpicl.report.decision import CELL, decision, gain_table, in_odds, leading, promised
 from dpicl.report.figures import Figures
 from dpicl.report.load import Manifest, ReleasedExamples, Run
-from dpicl.report.opening import first_screen
+from dpicl.report.opening import first_screen, timed_stages
 from dpicl.report.sentences import formed
 from dpicl.report.tables import (
     METRICS,
@@ -357,9 +357,12 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     by_stage = seconds.sum(axis=1)
     total = float(by_stage.sum())
     summary = (
-        f"{words.duration(total)} in all stages together; stages that ran in parallel are added up."
+        f"{words.duration(total)} in {timed_stages(run.manifest)} together; stages that ran in "
+        f"parallel are added up."
     )
-    yield Paragraph(f"{summary} {sentences.energy_sentence(total, energy)}" if energy else summary)
+    if energy and run.manifest.simulated:
+        summary += f" {sentences.energy_sentence(total, energy)}"
+    yield Paragraph(summary)
     if figures.time:
         yield Figure("Wall time by stage", figures.time)
     title = "Wall time by stage"

@@ -239,7 +239,7 @@ def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
         ]
         if math.isnan(least):
             also = f", and worse at ε = {words.listing(worse)}" if worse else ""
-            said.append(f"{name} from no ε on{also}")
+            said.append(f"{name} at no ε{also}")
         else:
             gain = gains_at[least]
             said.append(

@@ -75,7 +75,16 @@ def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Bl
     if run.first:
         yield from _read_and_said(run.first, run.manifest.model_name)
     if len(run.results):
-        yield Bullets(tuple(f"{line[:1].upper()}{line[1:].rstrip('.')}." for line in cost(run)))
+        # an account's line begins with its name
+        yield Bullets(
+            tuple(
+                f"{line if line in run.manifest.budget else line[:1].upper() + line[1:]}".rstrip(
+                    "."
+                )
+                + "."
+                for line in cost(run)
+            )
+        )
 
 
 def _read_and_said(first: FirstAnswers, main: str) -> Iterator[Block]:
@@ -104,7 +113,13 @@ def cost(run: Run) -> Iterator[str]:
     yield from promised(run.manifest)
     yield from paid(run.manifest)
     if len(run.timings):
-        yield f"took: {words.duration(float(run.timings['seconds'].sum()))} of work in all stages"
+        took = words.duration(float(run.timings["seconds"].sum()))
+        yield f"took: {took} of work in {timed_stages(run.manifest)}"
+
+
+def timed_stages(manifest: Manifest) -> str:
+    """Those whose times a report has: how long private rows take would tell how many there are."""
+    return "all stages" if manifest.simulated else "the stages that read no private row"
 
 
 def paid(manifest: Manifest) -> list[str]:

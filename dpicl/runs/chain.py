@@ -6,10 +6,11 @@
             or consult, or generate → release               of texts
     → serialize → score → evaluate                          each unit
 
-A function here submits stages, and yields where it has to wait for all that it has submitted. Who
-goes through it passes `submit`: this process, which does a stage at once, a pool of processes, or
-a flow, whose tasks are those of `tasks/stages.py`. Data sets, and then their units, go on beside
-each other.
+Other methods have other stages in the place of these: each names its own (`draw_stage`,
+`derive_stage`). A function here submits stages, and yields where it has to wait for all that it has
+submitted: `execute` collects them, and does them itself, in a pool of processes, or as the tasks of
+a flow, which are those of `tasks/stages.py`. Data sets, and then their units, go on beside each
+other.
 """
 
 from __future__ import annotations

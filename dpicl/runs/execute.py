@@ -169,8 +169,8 @@ class _Schedule:
     _jobs: dict[Any, _Job] = field(default_factory=dict)
     _together: dict[tuple[Any, str], list[tuple[Step, _Strand]]] = field(default_factory=dict)
     _owned: deque[tuple[Step, _Strand]] = field(default_factory=deque)
-    """Steps of the owner: what workers may do goes to them before the next of these is done, and
-    what they have ended is noticed after it.
+    """Steps of the owner. Before each of them workers are given all that they may do; after it
+    their results are read.
     """
 
     def do(self, strands: Iterable[_Strand]) -> None:
@@ -224,8 +224,8 @@ class _Schedule:
         strand.has_begun = True
 
     def _share_complete(self) -> None:
-        """What is done for units of a data set together waits for those of them that the owner has
-        still something to do for.
+        """Submit stages that units of a data set share, once the owner has no step left for any of
+        these units.
         """
         owned = {strand.dataset for _, strand in self._owned}
         for stage, dataset in [key for key in self._together if key[1] not in owned]:

@@ -160,7 +160,7 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
     for text in (html.replace("\u00a0", " "), markdown):
         assert (
             "better than answers without demonstrations (0.450) by more than noise: in-context "
-            "answers from no ε on, and worse at ε = 1." in text
+            "answers at no ε, and worse at ε = 1." in text
         )
         assert "+0.117" not in text and "0.033" in text
         assert "releases of trec at ε = 1 is worse than nothing for" in text
@@ -330,11 +330,24 @@ def test_only_cells_with_a_finite_epsilon_are_shown_as_examples(tmp_path):
 
 def test_energy_and_co2_follow_from_equation_2(tmp_path):
     timings = [["gdp_tabicl", "adult", 0, "score", 3000], ["gdp_tabicl", "adult", 1, "score", 4200]]
-    _, markdown = built(
-        write_run(tmp_path, timings=timings, energy={"power_watts": 300, "kg_co2_per_kwh": 0.3633})
-    )
+    energy = {"power_watts": 300, "kg_co2_per_kwh": 0.3633}
+    _, markdown = built(write_run(tmp_path, timings=timings, energy=energy, simulated=True))
     assert "this is 0.6000 kWh and 217.980 g CO₂eq" in markdown  # 300 W x 2 h / 1000, x 0.3633
+    assert " in all stages together; stages" in markdown
     assert mass(1.5) == "1.500 kg"
+
+
+def test_of_private_rows_times_are_of_some_stages_and_no_energy_is_reckoned(tmp_path):
+    """How long the others take would tell how many rows there are; and a line of an account begins
+    with its name.
+    """
+    timings = [["gdp_tabicl", "adult", 0, "score", 3600]]
+    energy = {"power_watts": 300, "kg_co2_per_kwh": 0.3633}
+    budget = ["a: 1 release, charged now"]
+    _, markdown = built(write_run(tmp_path, timings=timings, energy=energy, budget=budget))
+    assert "- Took: 60.0 min of work in the stages that read no private row." in markdown
+    assert "kWh" not in markdown and "all stages" not in markdown
+    assert "- a: 1 release, charged now." in markdown
 
 
 def test_time_that_no_method_owns_is_shared(tmp_path):

@@ -45,6 +45,8 @@ NO_EPSILON = [
     "9e-7",
     "5e-324",
     "1e-400",
+    "1e400",
+    "-1e400",
 ]
 
 
@@ -58,8 +60,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.mark.parametrize("text", NO_EPSILON)
 def test_another_epsilon_is_refused(text: str) -> None:
-    with pytest.raises(ParameterError, match="expected a number >= 1e-06, or inf"):
+    with pytest.raises(ParameterError, match="expected a number >= 1e-06.*, or inf") as refused:
         read_epsilon(text)
+    is_written_oddly = text in ("1_0", "+1", " 1", "1 ", "01", "1.", ".5", "١")
+    assert (" as JSON writes it, such as 0.5" in str(refused.value)) == is_written_oddly
 
 
 @pytest.mark.parametrize(

@@ -518,3 +518,39 @@ def test_a_type_that_is_lost_or_taken_from_rows_is_noticed(monkeypatch: pytest.M
         mutant.setattr(Plain, "of", from_rows)
         assert fails(check_neighbours)
     check_neighbours()
+
+
+@pytest.mark.parametrize("method", ["aim_tabicl", "gdp_tabicl", "ldp_tabicl"])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a\nb", "c"],
+        ["Answer: no", "Answer: yes"],
+        ["no", "Answer: no"],
+        ["What is the y? Answer: 1", "1"],
+        ["1", "1 1"],
+    ],
+)
+def test_a_demonstration_has_its_whole_label(
+    labels: list[str], method: str, tmp_path: Path
+) -> None:
+    """Whatever stands in it: line breaks, the words before an answer, another label."""
+    columns = {
+        "x": {"type": "integer", "bounds": [0, 9]},
+        "y": {"type": "category", "categories": labels},
+    }
+    rows = pd.DataFrame({"x": [1, 2] * 100, "y": labels * 100})
+    release = dpicl.protect(
+        rows,
+        {"columns": columns, "label": "y"},
+        epsilon=40,
+        account="labels",
+        budget=40,
+        home=tmp_path,
+        method=method,
+        trust="local" if method == "ldp_tabicl" else "central",
+        shots=2,
+    )
+    pairs = release.demonstrations(2).pairs
+    assert {answer for _, answer in pairs} == {*labels} and len(pairs) == 2
+    assert all(before.endswith("What is the y? Answer:") for before, _ in pairs)

@@ -162,6 +162,15 @@ NUMBERS: dict[str, dict[str, object]] = {
 }
 
 
+def test_whole_numbers_of_more_than_64_bits_are_categories_in_quotes(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    far = 12345678901234567890
+    columns = {"code": _of(far, far + 1), "y": NO}
+    drafts, _ = drafted(tmp_path, capsys, columns)
+    assert drafts["columns"]["code"]["categories"] == [str(far), str(far + 1)]
+
+
 @pytest.mark.parametrize("kind", NUMBERS)
 @pytest.mark.parametrize("text", ["00894", "01", "-07", "007.0", "00"])
 def test_a_number_with_leading_zeros_is_refused_in_words(kind: str, text: str) -> None:

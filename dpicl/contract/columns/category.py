@@ -415,10 +415,13 @@ def not_listed(what: str, listed: Sequence[str]) -> str:
 
 
 def written_type(texts: Sequence[str]) -> ValueType:
-    """Of a list that nobody has written yet: whole numbers, where each text is one and stays as it
-    is; else text.
+    """Of a list that nobody has written yet: whole numbers, where each text is one of 64 bits and
+    stays as it is; else text.
     """
-    return "integer" if texts and all(map(_AS_INTEGER.fullmatch, texts)) else "category"
+    is_whole = texts and all(
+        _AS_INTEGER.fullmatch(text) and _is_exact(int(text), "integer") for text in texts
+    )
+    return "integer" if is_whole else "category"
 
 
 def value_of(category: str, kind: ValueType) -> str | bool | int | float:
