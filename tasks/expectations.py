@@ -252,9 +252,8 @@ def _great_expectations() -> Any:
 
 def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
     if isinstance(contract, TextContract):
-        return table.to_pandas().fillna(
-            ""
-        )  # a missing text is an empty one, and is not passed over
+        # a missing text is an empty one: Great Expectations would pass over it
+        return table.to_pandas().fillna("")
     frame = table.to_pandas(categories=[], strings_to_categorical=False)
     for name in contract.listed:
         frame[name] = table.column(name).cast(pa.string()).to_pandas()

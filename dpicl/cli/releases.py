@@ -227,7 +227,7 @@ def _release(
         gc.enable()
 
 
-_OF_DEMOS = ("query", "queries", "demos", "shots", "draws", "model", "dtype", "api", "quiet")
+_OF_DEMOS = ("query", "queries", "demos", "shots", "draws", "model", "dtype", "api")
 """Options of an answer by demonstrations."""
 
 

@@ -248,15 +248,14 @@ class Contract(Declared):
         return super().tells_row_count and (self.is_benchmark or not self.drops_marked_rows)
 
     @property
-    def formulas(self) -> str:
+    def formula_warning(self) -> str:
         """What to know of its rows in CSV, where every value stands as it is; empty where there is
         nothing.
         """
-        texts = {
-            name: (name, *getattr(part, "categories", ())) for name, part in self.columns.items()
-        }
         named = ", ".join(
-            name for name, some in texts.items() if any(harmless(text) != text for text in some)
+            name
+            for name, column in self.columns.items()
+            if any(harmless(text) != text for text in (name, *getattr(column, "categories", ())))
         )
         if not named:
             return ""

@@ -54,13 +54,13 @@ def parse_epsilon(value: object) -> float:
     if math.isinf(epsilon) and value not in ("inf", math.inf):
         epsilon = math.nan
     if not epsilon >= LEAST_EPSILON:
-        expected = f"a number >= {LEAST_EPSILON}{_written(value)}, or inf"
+        expected = f"a number >= {LEAST_EPSILON}{_json_hint(value)}, or inf"
         raise ValueError(f"got {str(value)[:40]!r}; expected {expected}")
     return epsilon
 
 
-def _written(value: object) -> str:
-    """How to write a text that Python reads as a number, and JSON does not."""
+def _json_hint(value: object) -> str:
+    """How to write the number, where the text is one to Python and none to JSON."""
     try:
         is_number_of_python = isinstance(value, str) and LEAST_EPSILON <= float(value) < math.inf
     except ValueError:

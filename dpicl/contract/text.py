@@ -452,8 +452,8 @@ class TextContract(Declared):
         )
 
     @property
-    def formulas(self) -> str:
-        """As of a table: a model may write anything."""
+    def formula_warning(self) -> str:
+        """See `Contract`: a model may write anything."""
         return "; a spreadsheet may take texts for formulas: import them as text"
 
     @property

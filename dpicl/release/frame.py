@@ -91,7 +91,7 @@ class ReleasedTable(pd.DataFrame):
                 f"pandas.DataFrame(table).to_{form}(…)"
             )
         self._release.write(Path(path), form, len(self))
-        if form == "csv" and (told := self._release.contract.formulas):
+        if form == "csv" and (told := self._release.contract.formula_warning):
             warnings.warn(f"{Path(path).name}{told}", stacklevel=3)
 
 

@@ -246,7 +246,7 @@ class Release:
             table = self.arrow(count)
             what = (
                 f"{table.num_rows} rows of {table.num_columns} "
-                f"columns{self.contract.formulas if form == 'csv' else ''}"
+                f"columns{self.contract.formula_warning if form == 'csv' else ''}"
             )
             if form == "parquet":
                 write: Callable[[BinaryIO], object] = partial(

@@ -75,16 +75,7 @@ def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Bl
     if run.first:
         yield from _read_and_said(run.first, run.manifest.model_name)
     if len(run.results):
-        # an account's line begins with its name
-        yield Bullets(
-            tuple(
-                f"{line if line in run.manifest.budget else line[:1].upper() + line[1:]}".rstrip(
-                    "."
-                )
-                + "."
-                for line in cost(run)
-            )
-        )
+        yield Bullets(tuple(f"{line.rstrip('.')}." for line in cost(run)))
 
 
 def _read_and_said(first: FirstAnswers, main: str) -> Iterator[Block]:

@@ -313,11 +313,7 @@ def count_house(figures: Figures) -> None:
     for title, found, goal in (
         ("floors", layers, 10),
         ("imports-up", house.imports_up(layers), 0),
-        (
-            "import-circles",
-            house.circles(),
-            0,
-        ),
+        ("import-circles", house.circles(), 0),
         (
             "imports-by-string",
             [

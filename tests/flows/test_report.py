@@ -345,7 +345,7 @@ def test_of_private_rows_times_are_of_some_stages_and_no_energy_is_reckoned(tmp_
     energy = {"power_watts": 300, "kg_co2_per_kwh": 0.3633}
     budget = ["a: 1 release, charged now"]
     _, markdown = built(write_run(tmp_path, timings=timings, energy=energy, budget=budget))
-    assert "- Took: 60.0 min of work in the stages that read no private row." in markdown
+    assert "- took: 60.0 min of work in the stages that read no private row." in markdown
     assert "kWh" not in markdown and "all stages" not in markdown
     assert "- a: 1 release, charged now." in markdown
 

@@ -60,14 +60,14 @@ def contract_with(text: str) -> Contract:
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_category_that_a_spreadsheet_would_run_is_told_by_its_column(text: str) -> None:
     assert (
-        contract_with(text).formulas
+        contract_with(text).formula_warning
         == "; a spreadsheet would take texts of colour for formulas: import them as text"
     )
 
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_of_others_nothing_is_said(text: str) -> None:
-    assert contract_with(text).formulas == ""
+    assert contract_with(text).formula_warning == ""
 
 
 def test_the_file_is_faithful_and_the_line_is_printed_once(
