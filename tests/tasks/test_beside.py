@@ -96,7 +96,7 @@ def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_
         "What MST-TabICL releases of shop at ε = 1 ".replace(" = ", "\u00a0=\u00a0"),
         "<svg",
         "The first queries, with 2 demonstrations",
-        "Charged: ",
+        "charged: ",
     ]
     places = [page.index(text) for text in begun]
     assert places == sorted(places) and places[-1] < page.index('<section id="')
