@@ -98,6 +98,7 @@ class Session:
         signal: str | float | None = None,
         trust: str | None = None,
         processes: int = 1,
+        fast: bool = False,
     ) -> TablePlan:
         """What every method on a table would be worth, and which to choose: simulated on made-up
         tables; reads no row, charges nothing.
@@ -118,7 +119,9 @@ class Session:
             if isinstance(dataset, str)
             else schema_contract(dataset, local=trust == "local")
         )
-        return plan_table(contract, rows, epsilons, signal=signal, trust=trust, processes=processes)
+        return plan_table(
+            contract, rows, epsilons, signal=signal, trust=trust, processes=processes, fast=fast
+        )
 
     def quote(
         self,

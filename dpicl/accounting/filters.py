@@ -9,15 +9,18 @@ Guarantee   if every entry was accepted at a cost of at most `epsilon`, all of t
             Were the cap raised, this holds for the largest value that it could have been raised to.
 Paper       theorem, pure sums: [RRUV16] Rogers, Roth, Ullman and Vadhan (arXiv 1605.08294).
             Theorem, Rényi sums at one fixed order: [FZ21] Feldman and Zrnic (2008.11193), [L21]
-            Lécuyer (2103.01379); [H+23] also for interleaved sessions (2309.05901). Tail of one
-            order: [M17], [CKS20]. Ours, with proof below: all orders at once by a mixture, its
+            Lécuyer (2103.01379); [H+23] also for interleaved sessions (2309.05901). Theorem, sums
+            of mu^2: [ST22] Smith and Thakurta (2210.17520). Tail of one order: [M17], [CKS20].
+            Ours, with proof below: all orders at once by a mixture, its
             reserve for deltas, and entries that are all alike.
 
     (1)  all entries pure: the sum of their epsilons, delta 0
     (2)  mixture: (1 - e^(-z)) <= delta_B  sum_i w_i e^((a_i - 1) (epsilon + z - S(a_i)))   for
-         every z > 0 with w_i = g_i (max(2, ln(1 / delta_B)) / (epsilon (a_i - 1)))^2, without the
-         orders where that ratio exceeds 1
-    (3)  all entries multiples of one event: privacy loss distribution of their number, at delta_A
+         every z > 0; with r_i = epsilon (a_i - 1) / max(2, ln(1 / delta_B)) a tenth of w_i is
+         g_i / r_i^2, without the orders where r_i < 1, and nine tenths are normal in ln r_i,
+         around ln 2 with deviation s
+    (3)  all entries multiples of one event: privacy loss distribution of their number, at delta_A;
+         all entries Gaussian: that of the one Gaussian whose mu^2 is the sum of theirs
     (4)  one entry: privacy loss distribution at delta
 
 Proof of (2), for either order of two neighbours; P, Q the laws of the transcript, L its log-ratio,
@@ -27,27 +30,28 @@ each order [FZ21], and so is Z = sum_i w_i e^((a_i-1) (L - S(a_i))) where sum w_
 chosen, none is given up. (2) says max(0, 1 - e^(epsilon - L)) <= delta_B Z whatever L is. It held
 at the last entry accepted, so E max(0, 1 - e^(epsilon - L)) <= delta_B E[Z] <= delta_B, and the
 left side is the hockey-stick divergence of P and Q at epsilon. A pure sum of at most epsilon makes
-it 0. The weights depend on the cap only, which is public; as (a_i - 1) epsilon >= 2 for all in use,
-no term of (2) falls while epsilon grows, so that the least epsilon of (2) is at most the cap just
-where (2) holds at the cap. A union bound over the orders is the special case in which one summand
-carries (2) alone. An entry of many steps may be drawn with others between: S runs ahead of L.
-Approximate parts: outside an event of probability delta_n entry n is as above. With R what their
-deltas leave of the reserve, delta_B Z + R until such an event and 1 from then on is a
-supermartingale from delta_B + reserve. The reserve is fixed, not what the tail left over: traded
-against each other by an adversary, the two would add up to more than delta. Proof of (3): the
-bundle is that of the first entry, chosen before any output; n of it are dominated by n independent
-copies of its pair whichever mechanisms are chosen [ZDW22], and stopping early is post-processing.
-The last entry accepted satisfied (3), or (2) or (1). Truncated to the longest prefix that satisfies
-(3), the first case contributes at most delta_A, the other at most delta_B + reserve: together
-delta. Proof of (4): if the first entry satisfies none of (1) to (3), then, as S and the number only
-grow, nothing does ever
-after: the account is that one release, fixed beforehand. If it satisfies one, (4) never decides
-about another entry.
+it 0. The weights depend on the cap only, which is public. No term of (2) falls while epsilon grows,
+so that the least epsilon of (2) is at most the cap just where (2) holds at the cap: of g_i / r_i^2
+as (a_i - 1) epsilon >= 2 there; of the normal part as r L >= ln(r / 2) / s^2 for every r, L being
+max(2, ln(1 / delta_B)), since ln(r / 2) <= r / (2 e) and s^2 >= 1 / (2 e L). Most entries are far
+from pure: S(a) = a rho, and the order at which such a sum exhausts the cap has r near 2. A union
+bound over the orders is the special case in which one summand carries (2) alone. An entry of many
+steps may be drawn with others between: S runs ahead of L. Approximate parts: outside an event of
+probability delta_n entry n is as above. With R what their deltas leave of the reserve, delta_B Z +
+R until such an event and 1 from then on is a supermartingale from delta_B + reserve. The reserve is
+fixed, not what the tail left over: traded against each other by an adversary, the two would add up
+to more than delta. Proof of (3): sums of mu^2 are [ST22]'s filter, if the first entry is Gaussian;
+else the bundle is that of the first entry, chosen before any output; n of it are dominated by n
+independent copies of its pair whichever mechanisms are chosen [ZDW22], and stopping early is
+post-processing. The last entry accepted satisfied (3), or (2) or (1). Truncated to the longest
+prefix that satisfies (3), the first case contributes at most delta_A, the other at most delta_B +
+reserve: together delta. Proof of (4): if the first entry satisfies none of (1) to (3), then, as S
+and the number only grow, nothing does ever after: the account is that one release, fixed
+beforehand. If it satisfies one, (4) never decides about another entry.
 
 Symbols     S(a) sum of Rényi bounds at order a; g_i constants; delta_A, delta_B and reserve are the
             shares below of delta.
-Not covered outcomes that are thrown away to spend again; a tighter price for many pure entries than
-their sum.
+Not covered outcomes that are thrown away to spend again.
 """
 
 from __future__ import annotations
@@ -65,7 +69,9 @@ from dpicl.accounting.events import (
     HORIZON_PART,
     event_as_json,
     event_from_json,
+    gaussian,
     leaves,
+    number,
     repeated,
     sequential,
 )
@@ -74,12 +80,13 @@ from dpicl.accounting.renyi import ORDERS, curve_of
 from dpicl.ground.errors import PrivacyError
 
 __all__ = ["ALIKE", "MIXTURE", "ORDERS", "RESERVE", "Alike", "Spent"]
-ALIKE, MIXTURE, RESERVE = Fraction(3, 8), Fraction(1, 2), Fraction(1, 8)
+ALIKE, MIXTURE, RESERVE = Fraction(1, 4), Fraction(5, 8), Fraction(1, 8)
 """Shares of delta: of equation (3), of the tail in (2), and of the deltas of approximate parts."""
 _QUANTUM, _MOST = 2.0**-40, 2.0**12
 """Bounds are multiples of the one and at most the other, else infinite: so sums are exact, in any
 order.
 """
+_LEAST_GAUSSIAN = gaussian(sigma=_QUANTUM**-0.5)
 _LAMBDAS = np.array(ORDERS) - 1
 _SPACING = np.gradient(np.log(_LAMBDAS))
 _SHARES = np.log(
@@ -91,6 +98,14 @@ _SHARES = np.log(
 """ln g_i: so large that the weights of (2) sum to at most 1, whichever order is the first of
 them.
 """
+_WIDEST, _USUAL = 0.4, 0.9
+"""s, where L is not small, and the part of the weights that is normal."""
+_PLACES = np.linspace(-12, 12, 2401)
+"""Of ln(epsilon / L), at which the normal weights are summed: between two of them the sum moves by
+less than `_MARGIN`."""
+_MARGIN = 1e-3
+_ENOUGH = 0.95
+"""Of a pure sum, whose delta is 0: another way must cost so much less."""
 _LEAST, _LARGEST = 1e-6, 2.0**16
 """Epsilons between which (2) is solved."""
 _PRECISION = 1e-9
@@ -98,18 +113,35 @@ _PRECISION = 1e-9
 
 @dataclass(frozen=True)
 class Alike:
-    """Entries that are together `times` one event."""
+    """Entries that are together `times` one event: Gaussian ones that of the smallest mu."""
 
     event: Event
     times: int
 
     @staticmethod
     def of(event: Event) -> Alike:
-        """An event as a multiple of the smallest bundle of leaves that it repeats."""
+        """An event as a multiple of the smallest bundle of leaves that it repeats; of Gaussian
+        leaves the sum of mu^2, rounded up to a multiple of 2^-40.
+        """
         counts = leaves(event)
+        if counts and all(leaf.kind == "gaussian" for leaf in counts):
+            times = sum(
+                math.ceil(
+                    count * (number(leaf, "sensitivity") / number(leaf, "sigma")) ** 2 / _QUANTUM
+                )
+                for leaf, count in counts.items()
+            )
+            return Alike(_LEAST_GAUSSIAN, times)
         times = math.gcd(*counts.values())
         parts = sorted((repeated(leaf, count // times) for leaf, count in counts.items()), key=repr)
         return Alike(sequential(parts), times)
+
+    @property
+    def leaves(self) -> dict[Event, int]:
+        """Of all of them; of Gaussian ones the one that costs what they do."""
+        if self.event == _LEAST_GAUSSIAN:
+            return {gaussian(sigma=1 / math.sqrt(self.times * _QUANTUM)): 1}
+        return leaves(self.event, self.times)
 
 
 @dataclass(frozen=True)
@@ -185,10 +217,16 @@ class Spent:
         """
         if not 0 <= delta < 1:
             raise PrivacyError(f"a filter needs a delta in [0, 1), got delta={delta}")
-        if self.epsilon is not None:
-            return Cost(float(self.epsilon), 0.0, "pure sum")
+        pure = None if self.epsilon is None else Cost(float(self.epsilon), 0.0, "pure sum")
+        if pure and (delta == 0 or self.count <= 1):
+            return pure
         if delta == 0:
             return Cost(math.inf, 0.0, "no delta to spend")
+        least = self._least(delta)
+        return pure if pure and least.epsilon >= _ENOUGH * pure.epsilon else least
+
+    def _least(self, delta: float) -> Cost:
+        """Equations (2) to (4)."""
         if self.count == 1:
             return self._by_distribution(delta, delta, "PLD")
         mixture = Cost(mixture_epsilon(self.renyi, self.delta, delta), delta, "Rényi filter")
@@ -228,7 +266,9 @@ class Spent:
             None if epsilon is None else Fraction(epsilon),
             Fraction(content["delta"]),
             renyi,
-            None if sole is None else Alike(event_from_json(sole["event"]), sole["times"]),
+            None
+            if sole is None
+            else Alike.of(repeated(event_from_json(sole["event"]), sole["times"])),
             None if relation is None else (Neighbours(relation[0]), relation[1]),
         )
 
@@ -237,8 +277,8 @@ class Spent:
             return Cost(math.inf, delta, method)
         from dpicl.accounting.pld import epsilon_at
 
-        counts = leaves(self.sole.event, self.sole.times)
-        epsilon, interval = epsilon_at(frozenset(counts.items()), self.relation[0], share)
+        counts = frozenset(self.sole.leaves.items())
+        epsilon, interval = epsilon_at(counts, self.relation[0], share)
         return Cost(epsilon, delta, f"{method}, interval {interval:.2g}")
 
 
@@ -264,8 +304,24 @@ def mixture_epsilon(renyi: tuple[float, ...], spent_delta: Fraction, delta: floa
 
 def log_weights(epsilon: float, delta: float) -> np.ndarray:
     """ln w_i of equation (2), by order; they sum to at most 1."""
-    ratios = math.log(max(2.0, -math.log(delta)) / epsilon) - np.log(_LAMBDAS)
-    return np.where(ratios <= 0, _SHARES + 2 * ratios, -math.inf)
+    large = max(2.0, -math.log(delta))
+    logs = np.log(_LAMBDAS) + math.log(epsilon / large)
+    falling = np.where(logs >= 0, _SHARES - 2 * logs, -math.inf)
+    width = max(_WIDEST, 1 / math.sqrt(2 * math.e * large))
+    normal = np.log(_SPACING) + _log_normal(logs, width) - _most(width)
+    return np.logaddexp(math.log(_USUAL) + normal, math.log(1 - _USUAL) + falling)
+
+
+def _log_normal(logs: np.ndarray, width: float) -> np.ndarray:
+    return np.asarray(-0.5 * ((logs - math.log(2)) / width) ** 2)
+
+
+@lru_cache(maxsize=64)
+def _most(width: float) -> float:
+    """ln of the most that the normal weights of all orders sum to, whatever the cap."""
+    logs = np.log(_LAMBDAS) + _PLACES[:, np.newaxis]
+    sums = np.exp(np.log(_SPACING) + _log_normal(logs, width)).sum(axis=1)
+    return math.log(float(sums.max()) * (1 + _MARGIN))
 
 
 def _excess(epsilon: float, sums: np.ndarray, delta: float) -> float:

@@ -172,6 +172,14 @@ def to_person(guarantee: Guarantee, max_rows: int) -> Guarantee:
     return Guarantee(max_rows * guarantee.epsilon, 0.0, guarantee.neighbours, "person", event)
 
 
+def each_of(epsilon: float, count: int) -> float:
+    """The largest that so many parts may cost, which cost at most `epsilon` together."""
+    each = epsilon / count
+    while math.isfinite(each) and each * count > epsilon:
+        each = math.nextafter(each, 0)
+    return each
+
+
 _LARGEST_EXPONENT = 700.0
 """e to this power is still a double; the other form of (1) would cancel at small rates."""
 

@@ -235,6 +235,14 @@ def plan(
             help="Who sees true rows: central, a curator; local, the client alone. Default: both."
         ),
     ] = None,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            help="Seconds instead of a minute: fewer made-up tables, at one signal, of a curator's "
+            "methods unless --trust is given.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare the methods for a table, and recommend one. They are simulated on made-up rows: no
@@ -248,6 +256,7 @@ def plan(
         epsilons=epsilons,
         signal=signal,
         trust=trust,
+        fast=fast,
         as_json=as_json,
     )
 

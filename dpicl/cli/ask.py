@@ -27,18 +27,20 @@ from dpicl.cli.terminal import errors, note, say
 from dpicl.contract.load import contract_digest
 from dpicl.contract.parts import Target
 from dpicl.contract.pipeline import Cell
+from dpicl.data.conditions import Where
 from dpicl.data.prompts import central_queries, local_queries
 from dpicl.data.reading.encode import encode_queries
 from dpicl.data.reading.queries import read_unlabelled
 from dpicl.data.text_records import plain_text
-from dpicl.ground.errors import DataError, ParameterError
+from dpicl.ground.errors import DataError, DpiclError, ParameterError
 from dpicl.ground.files import write_text
+from dpicl.ground.installed import extra_missing
 from dpicl.ground.randomness import Draws
 from dpicl.ground.records import read_bytes
 from dpicl.ground.yaml_file import parse_yaml
 from dpicl.home.accounts import one_ledger
 from dpicl.home.settings import Settings
-from dpicl.methods import tabular_answers
+from dpicl.methods import DEFAULTS, tabular_answers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.tabular_answers import constant, constant_sentence, masses
@@ -51,7 +53,7 @@ from dpicl.release.names import accounts_of
 from dpicl.release.pipelines import model_named
 from dpicl.release.query_session import EnsembleRequest, QuerySession
 from dpicl.release.readers import reader_of, settled_model
-from dpicl.release.release import FORMS, TABLE_FORMS, check_has_quality, check_has_rows
+from dpicl.release.release import FORMS, TABLE_FORMS, check_has_quality, check_has_rows, check_where
 from dpicl.release.releases import check_quotes
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.texts import TEXTUAL
@@ -76,29 +78,45 @@ def without_pandas() -> None:
         sys.meta_path.remove(finder)
 
 
-def release_to_file(
-    request: ReleaseRequest,
-    out: Path,
-    form: str,
-    *,
-    rows: int | None = None,
-    quality: Path | None = None,
-) -> None:
-    """Release into a new file, and print what it costs.
+@dataclass(frozen=True)
+class Files:
+    """What a release is written to: new files.
 
-    Args:
+    Attributes:
         form: of demonstrations, or of a table of `rows` rows.
-        quality: a new file for a page on how good the release is.
+        where: by column what all rows have, as it was typed.
+        quality: for a page on how good the release is.
+        plot: for a picture of its columns.
+    """
+
+    out: Path | None
+    form: str
+    rows: int | None = None
+    where: tuple[str, ...] = ()
+    quality: Path | None = None
+    plot: Path | None = None
+
+    @property
+    def new(self) -> list[Path]:
+        """All of them."""
+        return [path for path in (self.out, self.quality, self.plot) if path is not None]
+
+
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+def release_to_file(request: ReleaseRequest, files: Files) -> None:
+    """Release into new files, and print what it costs.
 
     Raises:
         DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists
             or cannot be written.
         StageFailed: something unforeseen; the same command resumes without another charge.
     """
-    form = _checked(form, request.method, [out, *([] if quality is None else [quality])])
+    out = files.out
+    assert out is not None
     settings = Settings.from_environment()
-    if quality is not None:
-        check_has_quality(settings.declared(request.dataset), request.method)
+    where = _checked(files, request, settings)
     with one_ledger(settings):
         # of a command that was killed before its file, and so was charged
         if os.path.lexists(certificate_of(out)):
@@ -110,48 +128,64 @@ def release_to_file(
                     "a new file; the certificate of another release stands there",
                 )
         release = release_of(request, settings)
-        found = None if quality is None else release.quality()
-        what = release.write(out, form, rows)
-        note(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
-        if quality is not None and found is not None:
+        what = release.write(out, files.form, files.rows, where)
+        told = (*release.worth, release.statement, *release.spent, *release.caveats)
+        note(f"{out.name}: {what}", *told)
+        if files.quality is not None:
             from dpicl.report.quality import quality_page
 
-            write_text(quality, quality_page(found))
+            found = release.quality()
+            write_text(files.quality, quality_page(found))
             note(str(found))
+        if files.plot is not None:
+            release.plot().savefig(files.plot, dpi=144)
         warn_of_caps(accounts_of([(request.dataset, release.method)], settings), settings)
 
 
-def print_price(
-    request: ReleaseRequest,
-    out: Path | None,
-    form: str,
-    *,
-    as_json: bool,
-    quality: Path | None = None,
-) -> None:
+def print_price(request: ReleaseRequest, files: Files, *, as_json: bool) -> None:
     """What `release_to_file` would charge, by account; it refuses the same, spends nothing and
     reads no row.
 
     Raises:
         DpiclError: as `release_to_file`; where a cap refuses it, after the price.
     """
-    _checked(form, request.method, [path for path in (out, quality) if path is not None])
-    quotes = quote_of(request, Settings.from_environment())
+    settings = Settings.from_environment()
+    _checked(files, request, settings)
+    quotes = quote_of(request, settings)
     print_quotes(quotes, as_json=as_json)
     check_quotes(quotes)
 
 
-def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
-    """Today's name of a form; it exists, the method has it, and files can be made in these
-    places.
+def _checked(files: Files, request: ReleaseRequest, settings: Settings) -> Where | None:
+    """The condition on rows; the form exists, the method has all that is asked of its release, and
+    files can be made in these places.
     """
+    form, method = files.form, request.method
     if form not in (*FORMS, *TABLE_FORMS):
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
     if form in TABLE_FORMS and method is not None and method not in TEXTUAL:
         check_has_rows(method)
-    for path in new:
-        # before anything is charged; a certificate alone is what a killed command may leave, which
-        # this one completes
+    if files.quality is not None or files.plot is not None:
+        check_has_quality(settings.declared(request.dataset), method)
+    if files.plot is not None:
+        if files.plot.suffix not in _PICTURES:
+            raise ParameterError("plot", files.plot.name, f"a name in {', '.join(_PICTURES)}")
+        if needed := extra_missing("matplotlib"):
+            raise DpiclError(f"plot: {needed}")
+    _check_new(files.new)
+    if not files.where:
+        return None
+    where = typed_where(files.where)
+    if usual := method or DEFAULTS.get(request.trust):
+        check_where(settings.declared(request.dataset), usual, where)
+    return where
+
+
+def _check_new(paths: Sequence[Path]) -> None:
+    """Refuse a place where no file can be made, before anything is charged: a certificate alone is
+    what a killed command may leave, which this one completes.
+    """
+    for path in paths:
         try:
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -161,7 +195,20 @@ def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
             raise ParameterError(
                 "out", path.name, f"a new file in a folder that can be written ({error.strerror})"
             ) from None
-    return form
+
+
+def typed_where(typed: Sequence[str]) -> dict[str, Any]:
+    """A condition on rows, of `city=north|east`, `age=18..30` and, for a missing value, `age=`."""
+    where: dict[str, Any] = {}
+    for part in typed:
+        name, equals, value = part.partition("=")
+        if not name or not equals:
+            raise ParameterError("where", part[:60], "NAME=VALUE")
+        low, dots, high = value.partition("..")
+        where[name] = (
+            (low or None, high or None) if dots else [one or None for one in value.split("|")]
+        )
+    return where
 
 
 def chosen_options(options: Sequence[str]) -> dict[str, Any]:

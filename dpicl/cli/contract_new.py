@@ -41,7 +41,8 @@ from dpicl.home.settings import Settings
 from dpicl.methods import DEFAULTS, Options, tabular, unit_of
 from dpicl.methods.grid import points
 from dpicl.quality import Quality
-from dpicl.quality.worth import ReleasePoint, noisy_releases
+from dpicl.quality.gate import noisy_releases
+from dpicl.quality.worth import ReleasePoint
 
 _EPSILONS = (1, 2, 3, 5, 10)
 

@@ -33,6 +33,7 @@ def print_plan(
     epsilons: str,
     signal: str | None,
     trust: str | None,
+    fast: bool,
     as_json: bool,
 ) -> None:
     """Expected AUC and errors of every method by epsilon, the recommendation, and the command that
@@ -50,6 +51,7 @@ def print_plan(
             signal=signal,
             trust=trust,
             processes=os.cpu_count() or 1,
+            fast=fast,
             progress=count.update,
         )
     recommended = plan.recommended

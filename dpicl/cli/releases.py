@@ -39,6 +39,7 @@ from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.home.settings import Settings
 
 if TYPE_CHECKING:
+    from dpicl.cli.ask import Files
     from dpicl.release.request import ReleaseRequest
 
 _Calibrate = Annotated[
@@ -122,7 +123,7 @@ def protect(
     command that was killed goes on when repeated.
     """
     gc.disable()  # a release ends before what it leaves is worth looking for
-    from dpicl.cli.ask import chosen_options
+    from dpicl.cli.ask import Files, chosen_options
     from dpicl.contract.pipeline import read_epsilon
     from dpicl.release.request import ReleaseRequest
 
@@ -138,7 +139,7 @@ def protect(
         generator=generator,
         window=window,
     )
-    _release(request, out, form, dry_run, as_json, quality=quality)
+    _release(request, Files(out, form, quality=quality), dry_run, as_json)
 
 
 @stoppable
@@ -158,7 +159,22 @@ def synth(
     anyway: Anyway = False,
     period: Period = None,
     window: Window = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What all rows have (repeatable): city=north, city='north|east', age=18..30, "
+            "came=2026-01-01.., or age= for a missing value. Costs nothing.",
+        ),
+    ] = None,
     quality: Quality = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="A new file, .png, .svg or .pdf, for a picture of the released columns and of "
+            "pairs of them, with error bars; costs nothing."
+        ),
+    ] = None,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:
@@ -169,7 +185,7 @@ def synth(
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = "parquet" if out is None else out.suffix.removeprefix(".")
     gc.disable()  # a release ends before what it leaves is worth looking for
-    from dpicl.cli.ask import chosen_options
+    from dpicl.cli.ask import Files, chosen_options
     from dpicl.contract.pipeline import read_epsilon
     from dpicl.release.request import ReleaseRequest
 
@@ -183,25 +199,17 @@ def synth(
         anyway=anyway,
         window=window,
     )
-    _release(request, out, form, dry_run, as_json, quality=quality, rows=rows)
+    files = Files(out, form, rows, tuple(where or ()), quality, plot)
+    _release(request, files, dry_run, as_json)
 
 
-def _release(
-    request: ReleaseRequest,
-    out: Path | None,
-    form: str,
-    dry_run: bool,
-    as_json: bool,
-    *,
-    quality: Path | None,
-    rows: int | None = None,
-) -> None:
+def _release(request: ReleaseRequest, files: Files, dry_run: bool, as_json: bool) -> None:
     if as_json and not dry_run:
         raise DpiclError(
             "--json needs --dry-run: what a release came to stands in its certificate, beside the "
             "file"
         )
-    if out is None and not dry_run:
+    if files.out is None and not dry_run:
         raise DpiclError(
             "a release goes to a new file; expected --out FILE, or --dry-run, which says what it "
             "would cost"
@@ -211,10 +219,9 @@ def _release(
 
     def do() -> None:
         if dry_run:
-            print_price(request, out, form, as_json=as_json, quality=quality)
+            print_price(request, files, as_json=as_json)
         else:
-            assert out is not None
-            release_to_file(request, out, form, rows=rows, quality=quality)
+            release_to_file(request, files)
 
     try:
         without_pandas()

@@ -48,7 +48,7 @@ def report_all(
     period = read_period(options.period)
     rows = reporting_rows(records.table, contract, Draws(0, contract.name, simulated=False))
     codes = encode_clients(records.table, contract, LocalEncoding.of(contract, "k-ary")).codes
-    turns = contract.person.max_rows if contract.person else 1
+    turns = contract.rows_of_unit
     secret, reports = system_stream(), []
     with open_wallet(options.memory) as wallet:
         cost = turns * collection.questions.guarantee.epsilon

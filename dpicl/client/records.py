@@ -89,7 +89,7 @@ class Records:
 
     def names(self, rows: np.ndarray, contract: Contract) -> list[str]:
         """Who gives each report: a client, and which of theirs it is."""
-        turns = contract.person.max_rows if contract.person else 1
+        turns = contract.rows_of_unit
         return [f"{self.ids[place]}, turn {turn % turns}" for turn, place in enumerate(rows)]
 
 

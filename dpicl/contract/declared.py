@@ -315,8 +315,8 @@ class Person(Frozen):
     id_column: Name
     """The column that identifies the person a row is about."""
     max_rows: Positive
-    """Maximum number of rows per person that enter a release, sampled at random; a release costs
-    that many times its cost per row.
+    """Maximum number of rows per person that enter a release, sampled at random; together they cost
+    its epsilon, so that noise grows with them.
     """
     max_rows_in_horizon: Positive | None = None
     """Of a series (`releases.horizon`): the same in all periods together, while `max_rows` is of
@@ -474,6 +474,11 @@ class Declared(Frozen):
     def is_benchmark(self) -> bool:
         """Whether its rows are public: noise is seeded, and nothing is charged."""
         return self.privacy.budget.benchmark
+
+    @property
+    def rows_of_unit(self) -> int:
+        """At most so many rows of one unit of protection enter a release."""
+        return self.person.max_rows if self.person else 1
 
     @property
     def person(self) -> Person | None:

@@ -23,6 +23,7 @@ from dpicl.contract.columns.category import CategoryColumn
 from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.declared import Declared, Evaluation, QueryFile, Source, Split
 from dpicl.contract.parts import YES_OR_NO, Attribute, GroupKey, Label, Prompts, Target, Wording
+from dpicl.contract.relations import Relation
 from dpicl.contract.text import TextContract
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import harmless
@@ -74,7 +75,7 @@ class Contract(Declared):
     contracts they are always stated, and groups that are not are none.
     """
 
-    unsaid = (*Declared.unsaid, "split", "queries", "population")
+    unsaid = (*Declared.unsaid, "split", "queries", "population", "relations")
 
     source: Source
     """Where the rows are, who published them, and under which licence."""
@@ -105,6 +106,10 @@ class Contract(Declared):
     """The attributes that clients report in LDP-TabICL."""
     prompts: Prompts | None = None
     """How rows are written as text."""
+    relations: tuple[Relation, ...] = ()
+    """What is publicly known of several columns of one row. Every released row keeps it, at no
+    cost; a private row that does not has these values missing, where they may be.
+    """
     checks: tuple[Check, ...] = ()
     """Checks beside the default ones, which are all about single values, or another severity for
     one of these.
@@ -152,6 +157,25 @@ class Contract(Declared):
             *(word.cuts for word in words if word.field == column),
         ]
         return [cut for cuts in rules for cut in cuts]
+
+    @property
+    def open_numbers(self) -> tuple[str, ...]:
+        """Features whose bins nobody states."""
+        return tuple(
+            name
+            for name in self.features
+            if name in self.numbers and self.numbers[name].is_open(self.cuts_of(name))
+        )
+
+    def with_bins(self, bins: Mapping[str, tuple[float, ...]]) -> Contract:
+        """The same with these bins of columns."""
+        if not bins:
+            return self
+        binned = {
+            name: column.model_copy(update={"bins": bins[name]}) if name in bins else column
+            for name, column in self.columns.items()
+        }
+        return self.model_copy(update={"columns": binned})
 
     @cached_property
     def target(self) -> Target:

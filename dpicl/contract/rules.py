@@ -16,6 +16,7 @@ from dpicl.contract.columns import Column
 from dpicl.contract.declared import Declared, QueryFile
 from dpicl.contract.models import Contract
 from dpicl.contract.parts import Attribute, GroupKey, Label, Prompts, Template
+from dpicl.contract.relations import check_relations
 from dpicl.contract.text import TextFile
 from dpicl.ground.types import LABEL
 
@@ -49,6 +50,7 @@ def check_references(contract: Contract) -> Problems:
             yield f"local.{attribute.name}.column", "is the label or the split", "a feature column"
     if contract.prompts is not None:
         yield from _check_templates(contract, contract.prompts)
+    yield from check_relations(contract.relations, contract.columns)
     for index, check in enumerate(contract.checks):
         if check.column is not None:
             yield from _check_column(contract, check.column, f"checks.{index}.column")

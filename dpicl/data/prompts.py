@@ -16,18 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
 
 from dpicl.contract.columns.base import MISSING
-from dpicl.contract.columns.number import placed
 from dpicl.contract.models import Contract
 from dpicl.contract.parts import Wording, places_of
 from dpicl.contract.pipeline import Cell
 from dpicl.contract.text import GenerationPrompt, TextContract
 from dpicl.data.reading.encode import UNKNOWN
-from dpicl.data.values import Meaning, central_form
+from dpicl.data.values import Meaning, RowForm
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import (
@@ -143,17 +143,23 @@ def longest_text(counts: Sequence[int], texts: Callable[[np.ndarray], list[str]]
     return texts(longest)[0]
 
 
-def row_demonstrations(bins: np.ndarray, shares: np.ndarray, contract: Contract) -> list[str]:
+def row_demonstrations(
+    bins: np.ndarray,
+    shares: np.ndarray,
+    form: RowForm,
+    contract: Contract,
+    totals: Mapping[int, np.ndarray] = MappingProxyType({}),
+) -> list[str]:
     """One demonstration per row, answer included.
 
     Args:
-        bins: as `central.bins` codes rows, shape (rows, columns), the label last.
-        shares: where in its bin each number lies, in [0, 1): shape (rows, features).
+        bins: of shape (rows, columns), the label last; what they stand for is in `form`.
+        shares: of what its bin holds, what is below each number, in [0, 1): shape (rows, features).
+        totals: by column, numbers that stand there instead, where they are not NaN.
     """
-    meanings = central_form(contract).features
     columns = [
-        _values(meaning, bins[:, place], shares[:, place], contract)
-        for place, meaning in enumerate(meanings)
+        _values(meaning, bins[:, place], shares[:, place], contract, totals.get(place))
+        for place, meaning in enumerate(form.features)
     ]
     return _texts(columns, bins[:, -1].tolist(), contract)
 
@@ -181,20 +187,20 @@ def _texts(columns: list[list[float | str]], labels: list[int], contract: Contra
 
 
 def _values(
-    meaning: Meaning, codes: np.ndarray, shares: np.ndarray, contract: Contract
+    meaning: Meaning,
+    codes: np.ndarray,
+    shares: np.ndarray,
+    contract: Contract,
+    instead: np.ndarray | None,
 ) -> list[float | str]:
     if meaning.categories:
         return contract.columns[meaning.column].values(codes)
     column = contract.numbers[meaning.column]
-    edges = list(meaning.edges)
-    edges[0] = max(edges[0], 3 * edges[1] - 2 * edges[2])
-    edges[-1] = min(edges[-1], 3 * edges[-2] - 2 * edges[-3])
-    missing = codes == len(edges) - 1
     digits = min(meaning.digits, column.decimals)
-    numbers = placed(edges, digits, np.where(missing, 0, codes), shares).tolist()
-    return [
-        MISSING if none else number for none, number in zip(missing.tolist(), numbers, strict=True)
-    ]
+    numbers = meaning.placed(codes, shares, digits)
+    if instead is not None:
+        numbers = np.where(np.isnan(instead), numbers, instead)
+    return column.values(numbers)
 
 
 def _choices(contract: Contract, name: str) -> list[float | str]:

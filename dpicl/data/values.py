@@ -2,7 +2,8 @@
 
     category    of a code that stands for several, any of them, in the type in which the contract
                 writes them
-    number      uniform within its bin: as many decimal places as the contract states, by `decimals`
+    number      within its bin where the bins beside it let expect it (`inside`): as many decimal
+                places as the contract states, by `decimals`
                 or `step`; of a column that states none as many more as its narrowest bin needs to
                 hold ten numbers
     missing     no value
@@ -13,8 +14,9 @@ Guarantee   none spent: post-processing of released rows, by the contract's bins
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -28,11 +30,14 @@ from dpicl.contract.columns.number import placed
 from dpicl.contract.models import Contract
 from dpicl.contract.parts import Rule
 from dpicl.data.central.exact_counts import row_encoding
+from dpicl.data.inside import inside
 from dpicl.data.reading.encode import UNKNOWN, Encoding, LocalEncoding
 from dpicl.data.reading.parse import as_text, typed_column
 from dpicl.data.reading.typed_columns import check_taken
 from dpicl.ground.errors import DataError
 
+_POINTS, _FINE = 33, 12
+"""Of a bin, of whose numbers the mean is taken, with so many decimal places."""
 _WHERE = "rows"
 """Where values are that a program asks about, in messages."""
 _TYPES = {
@@ -58,6 +63,10 @@ class Meaning:
             the last one with it.
         digits: decimal places of its numbers.
         missing: words that stand for no value where rows come from.
+        shares: of released rows, of each bin of a number; none where numbers are as likely anywhere
+            in their bin.
+        within: of each bin the parts of what it holds that numbers are from, rising shares in
+            [0, 1]; none where they are from all of it.
     """
 
     column: str
@@ -67,6 +76,8 @@ class Meaning:
     edges: tuple[float, ...] = ()
     digits: int = 0
     missing: tuple[str, ...] = ()
+    shares: tuple[float, ...] = ()
+    within: tuple[tuple[tuple[float, float], ...], ...] = ()
 
     @property
     def count(self) -> int:
@@ -78,9 +89,35 @@ class Meaning:
         """Some column of this type of numbers."""
         return number_like(self.type)
 
-    def drawn(self, codes: np.ndarray, chance: np.random.Generator) -> pa.Array:
-        """A value for each code, null where there is none: shape (rows,)."""
-        share = chance.random(len(codes))
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of every code: its categories, or the range of a number's bin."""
+        if self.categories:
+            return tuple(
+                ", ".join("none" if category == MISSING else category for category in some)
+                for some in self.categories
+            )
+        highs = (*(edge - self.number.grain for edge in self.edges[1:-1]), self.edges[-1])
+        names = [
+            low if low == high else f"{low} to {high}"
+            for low, high in zip(self._words(self.edges[:-1]), self._words(highs), strict=True)
+        ]
+        return (*names, *(["none"] if self.nullable else []))
+
+    def _words(self, edges: Sequence[float]) -> list[str]:
+        if not self.number.plain:
+            return [str(word) for word in self.number.restored(np.array(edges))]
+        return [f"{edge:,.4g}" if abs(edge) < 1e4 else f"{edge:,.0f}" for edge in edges]
+
+    def drawn(
+        self, codes: np.ndarray, share: np.ndarray, instead: np.ndarray | None = None
+    ) -> pa.Array:
+        """A value for each code, null where there is none: shape (rows,).
+
+        Args:
+            share: of what a code stands for, what is below the value, in [0, 1).
+            instead: of a number, what is to stand there; NaN where nothing is.
+        """
         if self.categories:
             sizes = np.array([len(some) for some in self.categories])
             places = (np.cumsum(sizes) - sizes)[codes] + (share * sizes[codes]).astype(np.int64)
@@ -88,9 +125,52 @@ class Meaning:
                 [self.value(category) for some in self.categories for category in some],
                 _TYPES[self.type],
             ).take(pa.array(places))
+        numbers = self.placed(codes, share, self.digits)
+        if instead is not None:
+            numbers = np.where(np.isnan(instead), numbers, instead)
+        missing = np.isnan(numbers)
+        return pa.array(
+            self.number.restored(np.where(missing, self.edges[0], numbers)), mask=missing
+        )
+
+    def placed(self, codes: np.ndarray, share: np.ndarray, digits: int) -> np.ndarray:
+        """A number for each code, with so many decimal places, at this share of what its bin holds;
+        NaN where there is none: shape (rows,).
+        """
         missing = codes == len(self.edges) - 1
-        numbers = placed(self.edges, self.digits, np.where(missing, 0, codes), share)
-        return pa.array(self.number.restored(numbers), mask=missing)
+        bins = np.where(missing, 0, codes)
+        if self.within:
+            share = self._within(bins, share)
+        if self.shares:
+            ends = (*self.edges[:-1], self.edges[-1] + self.number.grain)
+            share = inside(ends, self.shares).drawn(bins, share)
+        return np.where(missing, np.nan, placed(self.edges, digits, bins, share))
+
+    def means(self, count: int) -> np.ndarray:
+        """The mean of each of the first bins of a number: shape (count,); NaN of a missing one."""
+        at = (np.arange(_POINTS) + 0.5) / _POINTS
+        digits = self.digits if self.number.grain else _FINE
+        inner = len(self.edges) - 1
+        return np.array(
+            [
+                self.placed(np.full(_POINTS, place), at, digits).mean() if place < inner else np.nan
+                for place in range(count)
+            ]
+        )
+
+    def _within(self, bins: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """This share of the parts that numbers are from, as a share of all that a bin holds."""
+        found = share.copy()
+        for place, parts in enumerate(self.within):
+            if parts and (rows := bins == place).any():
+                begins, ends = np.transpose(parts)
+                until = np.cumsum(ends - begins)
+                far = share[rows] * until[-1]
+                part = np.minimum(np.searchsorted(until, far, side="right"), len(parts) - 1)
+                before = (until - (ends - begins))[part]
+                last = np.nextafter(ends[part], 0)
+                found[rows] = np.minimum(begins[part] + (far - before), last)
+        return found
 
     def value(self, category: str) -> str | bool | int | float | None:
         """A category as a value of the column."""
@@ -104,29 +184,34 @@ class Meaning:
             DataError: they are of a type that is neither the column's nor converted to it.
         """
         if self.categories:
-            check_taken(values.type, "categories", self.column, _WHERE)
-            texts = as_text(
-                pc.if_else(pc.is_nan(values), None, values)
-                if pa.types.is_floating(values.type)
-                else values,
-                self.column,
-                _WHERE,
-            )
-            listed = tuple(category for some in self.categories for category in some)
             of_place = np.repeat(
                 np.arange(len(self.categories)), [len(some) for some in self.categories]
             )
-            kind = cast(ValueType, self.type)
-            is_missing = pc.or_(pc.equal(texts, ""), is_word(texts, self.missing, kind))
-            places = category_codes(pc.if_else(is_missing, MISSING, texts), listed, kind)
-            return np.where(
-                np.asarray(places.is_null()), UNKNOWN, of_place[np.asarray(places.fill_null(0))]
-            )
+            places = self.places(values)
+            return np.where(places == UNKNOWN, UNKNOWN, of_place[places])
         numbers = self.numbers(values)
         missing = len(self.edges) - 1 if self.nullable else UNKNOWN
         return np.where(
             np.isnan(numbers), missing, np.searchsorted(self.edges[1:-1], numbers, side="right")
         )
+
+    def places(self, values: pa.ChunkedArray) -> np.ndarray:
+        """The place of each value among all categories: int64 of shape (rows,), `UNKNOWN` of what
+        is none. Raises DataError: they are of a type that is not converted to the column's.
+        """
+        check_taken(values.type, "categories", self.column, _WHERE)
+        texts = as_text(
+            pc.if_else(pc.is_nan(values), None, values)
+            if pa.types.is_floating(values.type)
+            else values,
+            self.column,
+            _WHERE,
+        )
+        listed = tuple(category for some in self.categories for category in some)
+        kind = cast(ValueType, self.type)
+        is_missing = pc.or_(pc.equal(texts, ""), is_word(texts, self.missing, kind))
+        places = category_codes(pc.if_else(is_missing, MISSING, texts), listed, kind)
+        return np.asarray(places.fill_null(UNKNOWN)).astype(np.int64)
 
     def numbers(self, values: pa.ChunkedArray) -> np.ndarray:
         """Values of a number as float64, days or seconds of a date, NaN where there is none: shape
@@ -167,9 +252,34 @@ class RowForm:
     features: tuple[Meaning, ...]
     label: Meaning | None
 
-    def table(self, codes: np.ndarray, contract: Contract, chance: np.random.Generator) -> pa.Table:
+    def seen(self, codes: np.ndarray) -> RowForm:
+        """The same, numbers being where these released rows let expect them in their bins."""
+        bins = self.encoding.decode(codes)
+
+        def meant(meaning: Meaning, column: np.ndarray) -> Meaning:
+            if meaning.categories:
+                return meaning
+            known = column[(column != UNKNOWN) & (column < len(meaning.edges) - 1)]
+            counts = np.bincount(known, minlength=len(meaning.edges) - 1)
+            return replace(meaning, shares=tuple((counts / max(1, len(known))).tolist()))
+
+        features = (meant(meaning, bins[:, place]) for place, meaning in enumerate(self.features))
+        label = self.label and meant(self.label, bins[:, -1])
+        return RowForm(self.encoding, tuple(features), label)
+
+    def table(
+        self,
+        codes: np.ndarray,
+        contract: Contract,
+        chance: np.random.Generator,
+        shares: np.ndarray | None = None,
+        totals: Mapping[int, np.ndarray] = MappingProxyType({}),
+    ) -> pa.Table:
         """Rows of values, in the contract's order of columns and its types; columns that are not in
         the rows are left out.
+
+        Args:
+            shares, totals: see `related_rows.RelatedRows`; shares are drawn if None.
         """
         bins = self.encoding.decode(codes)
         columns = {}
@@ -182,10 +292,9 @@ class RowForm:
                 else bins[:, place]
             )
             if meaning.column not in columns:
-                columns[meaning.column] = (
-                    meaning.nullable,
-                    meaning.drawn(known, chance),
-                )
+                share = chance.random(len(known)) if shares is None else shares[:, place]
+                values = meaning.drawn(known, share, totals.get(place))
+                columns[meaning.column] = meaning.nullable, values
         named = [(name, *columns[name]) for name in contract.columns if name in columns]
         return pa.Table.from_arrays(
             [values for *_, values in named],

@@ -31,14 +31,19 @@ import numpy as np
 
 from dpicl.contract.models import Contract
 from dpicl.data.central.adaptive import expected_errors, measure
+from dpicl.data.central.conditional import Conditional, Weights, no_row
 from dpicl.data.central.exact_counts import ExactCounts, row_encoding
-from dpicl.data.central.graphical_model import GraphicalModel
+from dpicl.data.central.graphical_model import GraphicalModel, NoisyCounts, NoisyMarginal
 from dpicl.data.central.junction_tree import Scope
-from dpicl.data.central.spanning_tree import cautious_rows, says_little
+from dpicl.data.central.spanning_tree import caution, cautious_rows, says_little
 from dpicl.ground.randomness import Stream
+from dpicl.ground.types import MADE_ROWS
 from dpicl.mechanisms.noisy_steps import StepBudget
-from dpicl.methods.mst_tabicl import Counts, MstTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.options import AimOptions
+
+_TRIES = 1000
+"""Of drawing rows whose cautious label is asked for."""
 
 
 class AimTabicl(MstTabicl):
@@ -47,13 +52,15 @@ class AimTabicl(MstTabicl):
     name = "aim_tabicl"
     title = "AIM-TabICL"
     options = AimOptions
-    draw_version = 2
+    draw_version = 3
     post_version = 4
     is_default = True
     triples, every_pair = True, False
     makes_series = is_default_of_series = False
 
-    def measure(self, exact: ExactCounts, budget: StepBudget, stream: Stream) -> Counts:
+    def measure(
+        self, exact: ExactCounts, budget: StepBudget, stream: Stream
+    ) -> list[NoisyMarginal]:
         """Step 1."""
         return measure(exact, budget=budget, stream=stream)
 
@@ -64,22 +71,40 @@ class AimTabicl(MstTabicl):
     def model_rows(
         self,
         model: GraphicalModel,
-        drawn: Counts,
+        drawn: Sequence[NoisyMarginal],
         contract: Contract,
         count: int,
         chance: np.random.Generator,
+        where: Weights | None = None,
     ) -> np.ndarray:
-        """Rows, cautious ones where the counts say little of the label."""
-        if contract.target.kind in ("binary", "classes") and says_little(model, drawn, chance):
+        """Rows, with cautious labels where the counts say little of these."""
+        is_careful = contract.target.kind in ("binary", "classes") and says_little(
+            model, drawn, chance
+        )
+        if where is None and is_careful:
             return cautious_rows(model, count, chance)
-        return model.rows(count, chance)
+        careful = caution(model, model.rows(MADE_ROWS, chance), chance) if is_careful else None
+        if where is None or careful is None:
+            return super().model_rows(model, drawn, contract, count, chance, where)
+        label = model.tree.label
+        meets = where.get(label, np.ones(model.tree.sizes[label]))
+        apart = {column: weight for column, weight in where.items() if column != label}
+        given = Conditional.of(model, apart)
+        kept: list[np.ndarray] = []
+        for _ in range(_TRIES):
+            rows = given.rows(count, chance)
+            careful.relabel(rows, chance)
+            kept.append(rows[chance.random(count) < meets[rows[:, label]]])
+            if sum(map(len, kept)) >= count:
+                return np.concatenate(kept)[:count]
+        raise no_row()
 
-    def counted(self, drawn: Counts, contract: Contract) -> Mapping[Scope, np.ndarray]:
+    def counted(self, drawn: NoisyCounts, contract: Contract) -> Mapping[Scope, np.ndarray]:
         """None: rows may be more cautious than the model."""
         return {}
 
-    def uncounted(self, drawn: Counts, contract: Contract) -> frozenset[int]:
+    def uncounted(self, drawn: NoisyCounts, contract: Contract) -> frozenset[int]:
         """Columns that were neither chosen nor worth a count of their own."""
         return frozenset(range(len(row_encoding(contract).sizes))) - {
-            column for marginal in drawn for column in marginal.columns
+            column for marginal in drawn.marginals for column in marginal.columns
         }

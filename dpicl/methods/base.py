@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person, to_replace_one
+from dpicl.accounting.guarantee import Guarantee, Neighbours, each_of, to_person, to_replace_one
 from dpicl.contract.base import Frozen
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
@@ -347,6 +347,24 @@ def check_width(contract: Contract, method: str) -> None:
 def draws_for(contract: Declared, seed: int) -> Draws:
     """Seeded streams on benchmarks, the operating system's randomness otherwise."""
     return Draws(seed, contract.name, simulated=contract.is_benchmark)
+
+
+def times_of_row(contract: Contract) -> int:
+    """How many rows, added or removed, a release is charged for."""
+    replaced = Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE
+    return contract.rows_of_unit * (2 if replaced else 1)
+
+
+def row_epsilon(epsilon: float, contract: Contract) -> float:
+    """Of one row that is added or removed, where all that is charged is this."""
+    return each_of(epsilon, times_of_row(contract))
+
+
+def said_of_row(contract: Contract) -> dict[str, object]:
+    """What is in the name of a release whose epsilon is divided among rows: without it the name
+    would be that of one that cost each row all of it.
+    """
+    return {"spent": "in-all"} if times_of_row(contract) > 1 else {}
 
 
 def for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:

@@ -4,7 +4,7 @@ costs a client, and the name by which its reports are known.
 Trust       Local: only the client sees a true answer. What is asked is made of public facts alone,
             the same at the client and at the collector.
 Unit        One client, who reports once; where the contract protects persons, a client is a person
-            and reports m rows of their own.
+            and reports m rows of their own, each of which costs an m-th of epsilon.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and collection for any number of sendings, delta = 0; with two
             levels of noise each sending alone is sending_epsilon-LDP besides
@@ -38,7 +38,7 @@ from typing import get_args
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.guarantee import Guarantee, each_of
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import is_real
@@ -69,7 +69,7 @@ DESIGNS = tuple(design for design in get_args(Design) if design != "all-columns"
 
 @dataclass(frozen=True)
 class Collection:
-    """What clients are asked; epsilons in nats, of one client's report."""
+    """What clients are asked; epsilons in nats, of all rows that a client reports."""
 
     contract: Contract
     variant: LdpVariant
@@ -128,7 +128,7 @@ class Collection:
         drawn = f" {asked}" if subsets > MOST_QUESTIONS else ""
         return _hash(
             f"{contract_digest(self.contract)} {self.variant.design} {self.variant.columns} "
-            f"{self.epsilon!r}{about}{drawn}"
+            f"{self.epsilon!r}{about}{drawn}{' in-all' if self.contract.rows_of_unit > 1 else ''}"
         )
 
     @cached_property
@@ -143,7 +143,8 @@ class Collection:
     @cached_property
     def questions(self) -> Questionnaire:
         """With the laws of permanent answers."""
-        return questions_for(encoding_of(self.contract, self.variant), self.variant, self.epsilon)
+        own = report_epsilon(self.epsilon, self.contract)
+        return questions_for(encoding_of(self.contract, self.variant), self.variant, own)
 
     @cached_property
     def levels(self) -> tuple[TwoLevels | None, ...]:
@@ -153,10 +154,8 @@ class Collection:
         if self.sending_epsilon is None:
             return (None,) * len(self.questions.questions)
         laws = [question.law for question in self.questions.questions]
-        return tuple(
-            two_levels(law, epsilon=self.sending_epsilon) if law.categories > 1 else None
-            for law in laws
-        )
+        own = report_epsilon(self.sending_epsilon, self.contract)
+        return tuple(two_levels(law, epsilon=own) if law.categories > 1 else None for law in laws)
 
     @cached_property
     def sent_questions(self) -> Questionnaire:
@@ -171,27 +170,26 @@ class Collection:
     @property
     def statement(self) -> str:
         """What a client is promised that runs `python -m dpicl.client`."""
-        person = self.contract.person
-        of, reports = ("person", person.max_rows) if person else ("client", 1)
+        rows = self.contract.rows_of_unit
         each = (
-            f", and {reports * self.sending_epsilon:.4g}-LDP in any one sending"
+            f", and {self.sending_epsilon:.4g}-LDP in any one sending"
             if self.sending_epsilon
             else ""
         )
         whole = (
-            f"{reports * self.questions.guarantee.epsilon:.4g}-LDP before they leave it, however "
+            f"{rows * self.questions.guarantee.epsilon:.4g}-LDP before they leave it, however "
             f"often they are sent"
         )
+        who = "person" if self.contract.person else "client"
         return (
-            f"Reports of a {of} that runs python -m dpicl.client with one wallet are "
+            f"Reports of a {who} that runs python -m dpicl.client with one wallet are "
             f"{whole}{each}; everything after is post-processing."
         )
 
     def column_errors(self, clients: int) -> dict[str, float]:
         """See `expected_errors`: by the noise of the reports as they are sent."""
-        return expected_errors(
-            self.contract, self.variant, self.epsilon, clients, self.sent_questions
-        )
+        own = report_epsilon(self.epsilon, self.contract)
+        return expected_errors(self.contract, self.variant, own, clients, self.sent_questions)
 
 
 def _hash(text: str) -> str:
@@ -202,6 +200,11 @@ Collected = Reported | Tally
 """What the clients sent at one epsilon: every answer on its own, or counts of one question's
 answers.
 """
+
+
+def report_epsilon(epsilon: float, contract: Contract) -> float:
+    """Of the report of one row, where all that a client sends may cost so much."""
+    return each_of(epsilon, contract.rows_of_unit)
 
 
 def encoding_of(contract: Contract, chosen: LdpVariant) -> LocalEncoding:

@@ -2,10 +2,12 @@
 
 Trust       Central: a curator holds the rows; only noisy averages leave.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows:
-            group privacy of the amplified release.
-Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0. The
-            demonstrations answer any number of queries. Of a table that grows neighbours are
+Neighbours  ADD_OR_REMOVE_ONE, or REPLACE_ONE as a removal and an addition. Epsilon is what the
+            contract's unit is charged, for m rows of a person by group privacy of the amplified
+            release: one row has a part e of it.
+Guarantee   e'-DP before and ln(1 + q (exp e' - 1)) = e after amplification; with `epsilon_is:
+            nominal` e before, and less after it; delta = 0. The demonstrations answer any number
+            of queries. Of a table that grows neighbours are
             histories of it, with Gaussian noise, a delta and no subsample (`gdp_series`).
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 2.
 
@@ -35,6 +37,7 @@ from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.central import aggregate
 from dpicl.data.central.aggregate import GroupSums, assign, partition
+from dpicl.data.central.chosen_bins import NO_BINS, Bins
 from dpicl.data.prompts import (
     central_demonstrations,
     central_queries,
@@ -45,9 +48,17 @@ from dpicl.data.reading.split import contributing_rows
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
-from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods.base import ZERO_SHOT, CellCost, CellTexts, ShownRows, for_unit, shots_of
+from dpicl.methods.base import (
+    ZERO_SHOT,
+    CellCost,
+    CellTexts,
+    ShownRows,
+    for_unit,
+    row_epsilon,
+    shots_of,
+    times_of_row,
+)
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_method import Alternatives, Arrays, Released, TabularMethod
@@ -152,7 +163,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             "sampling_rate": str(rate_of(contract, point)),
             "allocation": point.options.allocation,
             "sum_origin": point.options.sum_origin,
-            **({"spent": "in-all"} if point.options.epsilon_is == "amplified" else {}),
+            **_spent(contract, point),
         }
 
     def statement(self, contract: Contract, point: Point[GdpOptions], cost: CellCost) -> str:
@@ -243,7 +254,12 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return reduce(add, map(of_block, starts)).arrays
 
     def merge(
-        self, batches: Sequence[Arrays], contract: Contract, point: Point[GdpOptions], draws: Draws
+        self,
+        batches: Sequence[Arrays],
+        contract: Contract,
+        point: Point[GdpOptions],
+        draws: Draws,
+        bins: Bins = NO_BINS,
     ) -> ReleasedGroups:
         """Step 3 from all batches' sums."""
         return _noised(reduce(add, map(GroupSums, batches)), contract, point, draws)
@@ -393,23 +409,33 @@ def _refuse_of_series(contract: Contract, point: Point[GdpOptions]) -> None:
             "1`, says so; a change of the contract begins all of its horizons anew"
         )
         raise ParameterError("sampling_rate", str(rate), expected)
-    horizon = f"{contract.name} has a horizon of periods"
-    for name, chosen, why in (
-        ("allocation", _OF_SERIES, "whose groups have one count each"),
-        ("epsilon_is", "nominal", "which nothing amplifies"),
-    ):
-        if getattr(point.options, name) != chosen:
-            raise ParameterError(name, getattr(point.options, name), f"{chosen}: {horizon}, {why}")
+    if point.options.allocation != _OF_SERIES:
+        raise ParameterError(
+            "allocation",
+            point.options.allocation,
+            f"{_OF_SERIES}: {contract.name} has a horizon of periods, whose groups have one count "
+            f"each",
+        )
+
+
+def _spent(contract: Contract, point: Point[GdpOptions]) -> dict[str, object]:
+    """In a release's name, what its epsilon is the sum of: without a word, what one row costs
+    before sampling.
+    """
+    sampled, rows = rate_of(contract, point) < 1, times_of_row(contract) > 1
+    if sampled and point.options.epsilon_is == "nominal":
+        return {"spent": "before-sampling"} if rows else {}
+    return {"spent": "in-all"} if sampled or rows else {}
 
 
 def nominal_epsilon(contract: Contract, point: Point[GdpOptions]) -> float:
-    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the release's
-    own is what is charged.
+    """Of the averages, before amplification, for one row; with `epsilon_is: amplified`, so that the
+    release's own is what is charged.
     """
+    own = row_epsilon(point.epsilon, contract)
     if point.options.epsilon_is == "nominal":
-        return point.epsilon
-    times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
-    return epsilon_before(point.epsilon / times, rate_of(contract, point))
+        return own
+    return epsilon_before(own, rate_of(contract, point))
 
 
 def rate_of(contract: Contract, point: Point[GdpOptions]) -> Fraction:

@@ -23,13 +23,14 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from dpicl.accounting.guarantee import compose_sequential
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Cell, Point, Unit
+from dpicl.data.central.chosen_bins import NO_BINS, Bins
 from dpicl.data.local.estimate import OF_ANY_DESIGN, check_fits, estimated_rows, usual_estimator
 from dpicl.data.local.questions import suits_agreement
 from dpicl.data.prompts import local_demonstrations, local_queries, longest_text
@@ -58,11 +59,13 @@ from dpicl.methods.collection import (
     expected_errors,
     merged,
     read_collected,
+    report_epsilon,
 )
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.methods.row_method import SHOWN, Pool, RowMethod
 from dpicl.methods.tabular_method import Alternatives, Arrays, Released
 
+_GOOD: tuple[Design, ...] = ("pairs", "subset", "agreement")
 _FEW_CELLS = 1 << 14
 """Of so many a model of all cells is fitted in a moment."""
 
@@ -172,10 +175,9 @@ class LdpTabicl(RowMethod[Collected]):
         the contract's attributes make.
         """
         encoding = encoding_of(contract, point.options)
-        person = contract.person
         check_fits(point.options.estimator, encoding.sizes, contract.name)
-        reports = costs_of_row(encoding, point.options, point.epsilon)
-        return CellCost(compose_sequential(reports * (person.max_rows if person else 1)))
+        reports = costs_of_row(encoding, point.options, report_epsilon(point.epsilon, contract))
+        return CellCost(compose_sequential(reports * contract.rows_of_unit))
 
     def identity(self, contract: Contract, point: Point[LdpVariant]) -> dict[str, object]:
         """See `Method`; the sampling rate changes nothing of a collection, and is in its name."""
@@ -184,7 +186,8 @@ class LdpTabicl(RowMethod[Collected]):
         unsaid = {"design", "columns"} if chosen["design"] == "all-columns" else set()
         unsaid |= set() if chosen["about"] else {"about"}
         named = {name: choice for name, choice in chosen.items() if name not in unsaid}
-        return {"sampling_rate": rate, **named}
+        of_rows: dict[str, object] = {"spent": "in-all"} if contract.rows_of_unit > 1 else {}
+        return {"sampling_rate": rate, **named, **of_rows}
 
     def statement(self, contract: Contract, point: Point[LdpVariant], cost: CellCost) -> str:
         """See `Method`."""
@@ -194,12 +197,12 @@ class LdpTabicl(RowMethod[Collected]):
         )
 
     def alternatives(self, contract: Contract) -> Alternatives:
-        """See `TabularMethod`: every design with the best model that is fitted in a moment, the
-        usual one with a tree, and the paper's.
+        """See `TabularMethod`: designs of which none is the best on all tables, with the best model
+        that is fitted in a moment, the usual one with a tree, and the paper's.
         """
         few = prod(LocalEncoding.of(contract, "k-ary").sizes) <= _FEW_CELLS
         whole: Estimator = "log-linear" if few else "tree"
-        ways = [(design, whole) for design in get_args(Design)]
+        ways = [(design, whole) for design in _GOOD]
         more = [("subset", "tree"), ("all-columns", "simplex")] if few else []
         return [
             ({"design": design, "estimator": estimator}, 4) for design, estimator in (*ways, *more)
@@ -209,7 +212,8 @@ class LdpTabicl(RowMethod[Collected]):
         self, contract: Contract, point: Point[LdpVariant], rows: int
     ) -> Mapping[str, float]:
         """See `TabularMethod`: of every attribute's parts."""
-        return expected_errors(contract, point.options, point.epsilon, rows)
+        own = report_epsilon(point.epsilon, contract)
+        return expected_errors(contract, point.options, own, rows)
 
     def draw(
         self,
@@ -220,7 +224,8 @@ class LdpTabicl(RowMethod[Collected]):
         marks: np.ndarray | None = None,
     ) -> Collected:
         """Step 1."""
-        return collect(train, contract, point.options, point.epsilon, draws)
+        own = report_epsilon(point.epsilon, contract)
+        return collect(train, contract, point.options, own, draws)
 
     def count(
         self, batch: PrivateTable, contract: Contract, point: Point[LdpVariant], draws: Draws
@@ -229,14 +234,17 @@ class LdpTabicl(RowMethod[Collected]):
         return {"reports": self.draw(batch, contract, point, draws).stored}
 
     def merge(
-        self, batches: Sequence[Arrays], contract: Contract, point: Point[LdpVariant], draws: Draws
+        self,
+        batches: Sequence[Arrays],
+        contract: Contract,
+        point: Point[LdpVariant],
+        draws: Draws,
+        bins: Bins = NO_BINS,
     ) -> Collected:
         """What all clients sent."""
+        own = report_epsilon(point.epsilon, contract)
         return merged(
-            [
-                read_collected(batch["reports"], contract, point.options, point.epsilon)
-                for batch in batches
-            ]
+            [read_collected(batch["reports"], contract, point.options, own) for batch in batches]
         )
 
     def encode(self, drawn: Collected) -> bytes:
@@ -248,7 +256,8 @@ class LdpTabicl(RowMethod[Collected]):
     def decode(self, content: bytes, contract: Contract, point: Point[LdpVariant]) -> Collected:
         """See `TabularMethod`."""
         stored = np.load(io.BytesIO(content), allow_pickle=False)
-        return read_collected(stored, contract, point.options, point.epsilon)
+        own = report_epsilon(point.epsilon, contract)
+        return read_collected(stored, contract, point.options, own)
 
     def rows(
         self,
@@ -282,6 +291,7 @@ class LdpTabicl(RowMethod[Collected]):
         self,
         truth: PrivateCodes,
         row_count: int,
+        drawn: Collected,
         contract: Contract,
         point: Point[LdpVariant],
         draws: Draws,
@@ -289,7 +299,8 @@ class LdpTabicl(RowMethod[Collected]):
         """Step 1 of made-up clients."""
         clients = PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1])))
         encoding = encoding_of(contract, point.options)
-        return collect_codes(clients, encoding, point.options, point.epsilon, draws)
+        own = report_epsilon(point.epsilon, contract)
+        return collect_codes(clients, encoding, point.options, own, draws)
 
     def pools(
         self, released: Released[Collected], contract: Contract, unit: Unit

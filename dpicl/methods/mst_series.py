@@ -48,7 +48,7 @@ import numpy as np
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract.models import Contract
 from dpicl.data.central.exact_counts import ExactCounts, row_bins, variation_of_noise
-from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.data.central.graphical_model import NoisyCounts, NoisyMarginal
 from dpicl.data.central.junction_tree import Scope
 from dpicl.data.central.spanning_tree import CHOICE, FIRST, SECOND, Pair, joining_pairs, pair_scores
 from dpicl.ground.errors import ParameterError
@@ -75,7 +75,7 @@ those over pairs, and in it which these are, shape (pairs, 2).
 
 
 @dataclass(frozen=True)
-class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
+class Series(CountedHorizon[ExactCounts, NoisyCounts]):
     """One horizon: its counters, and what they cost together. `sizes` are numbers of bins, the
     label last.
     """
@@ -237,7 +237,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             )
         return drawn
 
-    def window(self, released: Sequence[Arrays], first: int, last: int) -> list[NoisyMarginal]:
+    def window(self, released: Sequence[Arrays], first: int, last: int) -> NoisyCounts:
         """Equation (4): noisy counts of the rows of the periods `first` to `last`; `released` is
         what periods 1 to `last` published. Raises ParameterError: there are no such periods.
         """
@@ -257,7 +257,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
             marginals += self._marginals(
                 counters, sums, max(1, first - merged), last - merged, scopes
             )
-        return marginals
+        return NoisyCounts(marginals)
 
     def window_rows(self, released: Sequence[Arrays], windows: Windows) -> WindowRows:
         """See `CountedHorizon`: from every column's sum, as their noise is independent."""
@@ -324,7 +324,9 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         to_come = Fraction(self.periods, self.structure)
         last = counters.covariance([(1, counters.periods)])[0, 0]
         later = GaussianBudget(to_come**2 / Fraction(last) if last else None)
-        scores = pair_scores(_added(history), self.window(released, 1, self.structure), later)
+        scores = pair_scores(
+            _added(history), self.window(released, 1, self.structure).marginals, later
+        )
         yield from joining_pairs(
             scores, self.features, lambda ones: budget.chosen(ones, spread=spread, stream=stream)
         )

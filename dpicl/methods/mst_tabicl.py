@@ -3,9 +3,8 @@
 Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from
             these.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
-            With Gaussian noise epsilon is for the contract's unit and neighbours: the noise is for
-            m rows, and under REPLACE_ONE for one removed and one added. Of a table that grows
+Neighbours  ADD_OR_REMOVE_ONE, or REPLACE_ONE as a removal and an addition; m rows of a person, and
+            both of these, cost epsilon together. Of a table that grows
             neighbours are histories of it, and a person's rows are bounded in the whole horizon
             (`mst_series`).
 Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn
@@ -30,7 +29,6 @@ Not covered queries, which are sent as they are; every (epsilon, seed) is a rele
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
@@ -41,9 +39,12 @@ import numpy as np
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Point
+from dpicl.data.central.chosen_bins import NO_BINS, Bins
+from dpicl.data.central.conditional import Conditional, Weights
 from dpicl.data.central.exact_counts import ExactCounts, check_counts, row_bins, row_encoding
 from dpicl.data.central.graphical_model import (
     GraphicalModel,
+    NoisyCounts,
     NoisyMarginal,
     graphical_model,
     row_count,
@@ -54,18 +55,15 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
-from dpicl.methods.base import CellCost, check_width, for_unit
+from dpicl.methods.base import CellCost, check_width, for_unit, row_epsilon, said_of_row
 from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
 from dpicl.methods.mst_series import VERSION, Series
 from dpicl.methods.options import MstOptions
 from dpicl.methods.row_method import CentralRows
 from dpicl.methods.tabular_method import Alternatives, Arrays
 
-Counts = list[NoisyMarginal]
-"""One release: noisy counts over columns and pairs of these, with the label."""
 
-
-class MstTabicl(CentralRows[Counts]):
+class MstTabicl(CentralRows[NoisyCounts]):
     """Steps 0 to 4 as a method: one release per epsilon, whatever the shots."""
 
     name = "mst_tabicl"
@@ -146,16 +144,20 @@ class MstTabicl(CentralRows[Counts]):
             series = self.series(contract, point)
             return series.total.budget, series.guarantee
         if point.options.noise == "laplace":
-            pure = PureBudget.of(point.epsilon)
+            pure = PureBudget.of(row_epsilon(point.epsilon, contract))
             return pure, for_unit(pure.guarantee(), contract)
         total = GaussianTotal.of(
             point.epsilon,
             delta=self._checked_delta(contract, point),
             neighbours=Neighbours(privacy.neighbours),
             unit=privacy.unit,
-            rows=privacy.person.max_rows if privacy.person else 1,
+            rows=contract.rows_of_unit,
         )
         return total.budget, total.guarantee()
+
+    def budget(self, contract: Contract, point: Point[MstOptions]) -> StepBudget:
+        """See `CentralRows`."""
+        return self._priced(contract, point)[0]
 
     def _checked_delta(self, contract: Contract, point: Point[MstOptions]) -> float:
         """Of every release with Gaussian noise. Raises PrivacyError: there is none, or it is above
@@ -189,7 +191,8 @@ class MstTabicl(CentralRows[Counts]):
         delta = self._delta(contract, point)
         named = chosen if delta is None else {**chosen, "delta": delta}
         if not self.is_series(contract):
-            return named
+            of_row = said_of_row(contract) if point.options.noise == "laplace" else {}
+            return named | self.bins_identity(contract) | of_row
         return {
             **named,
             **horizon_facts(contract),
@@ -211,11 +214,14 @@ class MstTabicl(CentralRows[Counts]):
             else f"{nominal.epsilon:.4g}"
         )
         return (
-            f"The released counts are {promise}-DP; rows drawn from their model demonstrate for "
-            "any number of queries and shots. Every seed is a release of its own."
+            f"The released counts{self.bins_statement(contract)} are {promise}-DP; rows drawn from "
+            "their model demonstrate for any number of queries and shots. Every seed is a release "
+            "of its own."
         )
 
-    def measure(self, exact: ExactCounts, budget: StepBudget, stream: Stream) -> Counts:
+    def measure(
+        self, exact: ExactCounts, budget: StepBudget, stream: Stream
+    ) -> list[NoisyMarginal]:
         """Step 1."""
         return measure(exact, budget=budget, stream=stream)
 
@@ -233,7 +239,7 @@ class MstTabicl(CentralRows[Counts]):
             errors = self.series(contract, point).column_errors(rows)
         else:
             errors = self.expected_errors(
-                row_encoding(contract).sizes, self._priced(contract, point)[0], rows
+                row_encoding(contract).sizes, self.left(contract, point), rows
             )
         return dict(zip(contract.features, errors, strict=True))
 
@@ -244,9 +250,11 @@ class MstTabicl(CentralRows[Counts]):
         point: Point[MstOptions],
         draws: Draws,
         marks: np.ndarray | None = None,
-    ) -> Counts:
+    ) -> NoisyCounts:
         """Steps 0 and 1."""
-        return self._measured(self._exact_counts(train, contract, draws), contract, point, draws)
+        bins = self.choose_bins(train, contract, point, draws)
+        exact = self._exact_counts(train, contract.with_bins(bins), draws)
+        return self._measured(exact, bins, contract, point, draws)
 
     def count(
         self, batch: PrivateTable, contract: Contract, point: Point[MstOptions], draws: Draws
@@ -255,13 +263,18 @@ class MstTabicl(CentralRows[Counts]):
         return self._exact_counts(batch, contract, draws).arrays()
 
     def merge(
-        self, batches: Sequence[Arrays], contract: Contract, point: Point[MstOptions], draws: Draws
-    ) -> Counts:
+        self,
+        batches: Sequence[Arrays],
+        contract: Contract,
+        point: Point[MstOptions],
+        draws: Draws,
+        bins: Bins = NO_BINS,
+    ) -> NoisyCounts:
         """Step 1 from all batches' counts."""
         exact = reduce(add, map(ExactCounts.read, batches))
-        return self._measured(exact, contract, point, draws)
+        return self._measured(exact, bins, contract, point, draws)
 
-    def encode(self, drawn: Counts) -> bytes:
+    def encode(self, drawn: NoisyCounts) -> bytes:
         """See `TabularMethod`."""
         counts = [
             {
@@ -270,69 +283,91 @@ class MstTabicl(CentralRows[Counts]):
                 "scale": marginal.scale,
             }
             | ({"noise": "gaussian"} if marginal.gaussian else {})
-            for marginal in drawn
+            for marginal in drawn.marginals
         ]
-        return json.dumps(counts, allow_nan=False).encode()
+        return self.with_bins(counts, drawn.bins)
 
-    def decode(self, content: bytes, contract: Contract, point: Point[MstOptions]) -> Counts:
+    def decode(self, content: bytes, contract: Contract, point: Point[MstOptions]) -> NoisyCounts:
         """See `TabularMethod`."""
-        return [
-            NoisyMarginal(
-                tuple(stored["columns"]),
-                np.array(stored["counts"]),
-                stored["scale"],
-                stored.get("noise") == "gaussian",
-            )
-            for stored in json.loads(content)
-        ]
+        counts, bins = self.without_bins(content)
+        return NoisyCounts(
+            [
+                NoisyMarginal(
+                    tuple(stored["columns"]),
+                    np.array(stored["counts"]),
+                    stored["scale"],
+                    stored.get("noise") == "gaussian",
+                )
+                for stored in counts
+            ],
+            bins,
+        )
 
     def rows(
         self,
-        drawn: Counts,
+        drawn: NoisyCounts,
         contract: Contract,
         point: Point[MstOptions],
         draws: Draws,
         count: int | None = None,
     ) -> ReleasedRows:
         """Step 2, and rows to draw from."""
+        return self.rows_where(drawn, contract, point, draws, count or MADE_ROWS, None)
+
+    def rows_where(
+        self,
+        drawn: NoisyCounts,
+        contract: Contract,
+        point: Point[MstOptions],
+        draws: Draws,
+        count: int,
+        where: Weights | None,
+    ) -> ReleasedRows:
+        """See `TabularMethod`; all rows where nothing is asked."""
         chance = draws.public("rows", point.key).generator()
-        model = graphical_model(row_encoding(contract).sizes, drawn)
-        return ReleasedRows(
-            self.model_rows(model, drawn, contract, count or MADE_ROWS, chance).astype(np.uint8)
-        )
+        sizes = row_encoding(contract.with_bins(drawn.bins)).sizes
+        model = graphical_model(sizes, drawn.marginals)
+        rows = self.model_rows(model, drawn.marginals, contract, count, chance, where)
+        return ReleasedRows(rows.astype(np.uint8))
 
     def model_rows(
         self,
         model: GraphicalModel,
-        drawn: Counts,
+        drawn: Sequence[NoisyMarginal],
         contract: Contract,
         count: int,
         chance: np.random.Generator,
+        where: Weights | None = None,
     ) -> np.ndarray:
         """Step 3's rows: codes of shape (count, columns), int64."""
-        return model.rows(count, chance)
+        given = model if where is None else Conditional.of(model, where)
+        return given.rows(count, chance)
 
-    def row_count(self, drawn: Counts) -> float:
+    def row_count(self, drawn: NoisyCounts) -> float:
         """See `TabularMethod`."""
-        return row_count(drawn)
+        return row_count(drawn.marginals)
 
-    def counted(self, drawn: Counts, contract: Contract) -> Mapping[tuple[int, ...], np.ndarray]:
+    def counted(
+        self, drawn: NoisyCounts, contract: Contract
+    ) -> Mapping[tuple[int, ...], np.ndarray]:
         """See `TabularMethod`."""
-        return graphical_model(row_encoding(contract).sizes, drawn).counted
+        sizes = row_encoding(contract.with_bins(drawn.bins)).sizes
+        return graphical_model(sizes, drawn.marginals).counted
 
     def replicate(
         self,
         truth: PrivateCodes,
         row_count: int,
+        drawn: NoisyCounts,
         contract: Contract,
         point: Point[MstOptions],
         draws: Draws,
-    ) -> Counts:
+    ) -> NoisyCounts:
         """Step 1."""
-        exact = ExactCounts.of(truth, row_encoding(contract).sizes, triples=self.triples).scaled(
-            row_count / len(truth.codes)
-        )
-        return self._measured(exact, contract, point, draws)
+        sizes = row_encoding(contract.with_bins(drawn.bins)).sizes
+        exact = ExactCounts.of(truth, sizes, triples=self.triples)
+        again = exact.scaled(row_count / len(truth.codes))
+        return self._measured(again, drawn.bins, contract, point, draws)
 
     def _exact_counts(self, train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
         """What step 1 needs to know of the rows; private. Those of all batches of a table add
@@ -345,15 +380,21 @@ class MstTabicl(CentralRows[Counts]):
                 PrivateCodes(codes), row_encoding(contract).sizes, triples=self.triples
             )
 
-        return train.once("counts", counted)
+        bins = tuple(tuple(column.edges()) for column in contract.numbers.values())
+        return train.once(("counts", bins), counted)
 
     def _measured(
-        self, exact: ExactCounts, contract: Contract, point: Point[MstOptions], draws: Draws
-    ) -> Counts:
+        self,
+        exact: ExactCounts,
+        bins: Bins,
+        contract: Contract,
+        point: Point[MstOptions],
+        draws: Draws,
+    ) -> NoisyCounts:
         """Step 1 from exact counts of the whole table: the only draw of noise. Raises PrivacyError:
         of a series, which has counters.
         """
         if self.is_series(contract):
             raise no_whole_table(contract)
-        budget = self._priced(contract, point)[0]
-        return self.measure(exact, budget, draws.secret("counts", point.key))
+        left = self.left(contract, point)
+        return NoisyCounts(self.measure(exact, left, draws.secret("counts", point.key)), bins)

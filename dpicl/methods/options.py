@@ -32,9 +32,9 @@ class GdpOptions(Frozen):
     """The value that sums are measured from: the lower bound, or the middle of the bounds, which
     about halves the noise.
     """
-    epsilon_is: Literal["amplified", "nominal"] = "nominal"
-    """Whether epsilon is that of the averages on the subsample (`nominal`), or what is charged
-    after amplification (`amplified`).
+    epsilon_is: Literal["amplified", "nominal"] = "amplified"
+    """Whether epsilon is what is charged, after amplification by the subsample (`amplified`), or
+    that of the averages on the subsample (`nominal`), which costs less.
     """
 
 

@@ -6,16 +6,18 @@ Guarantee   none spent: post-processing of released rows, and public queries.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, get_args
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 import numpy as np
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Cell, Point, Unit
+from dpicl.data.central.chosen_bins import VERSION, Bins, cells, chosen, share
 from dpicl.data.central.exact_counts import row_bins
 from dpicl.data.prompts import (
     MOST_SHOTS,
@@ -26,18 +28,21 @@ from dpicl.data.prompts import (
     row_demonstrations,
 )
 from dpicl.data.reading.encode import UNKNOWN, label_numbers
+from dpicl.data.reading.split import contributing_rows
+from dpicl.data.related_rows import RelatedRows, drawn_rows
 from dpicl.data.values import Meaning, RowForm, central_form
 from dpicl.ground.errors import ModelRefusedError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import LABEL, EncodedQueries, PrivateTable, QueryTable, Table
-from dpicl.methods.base import ZERO_SHOT, CellTexts, Method, ShownRows, shots_of
+from dpicl.mechanisms.noisy_steps import StepBudget
+from dpicl.methods.base import ZERO_SHOT, CellTexts, Method, ShownRows, draws_for, shots_of
 from dpicl.methods.baselines import local_baselines
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.grid import fitted_on, points, released_by
 from dpicl.methods.options import CentralOptions, LdpOptions, Sampling
 from dpicl.methods.public_questions import check_scores
 from dpicl.methods.tabular_answers import is_drawn
-from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
+from dpicl.methods.tabular_method import Arrays, Drawn, Released, TabularMethod
 from dpicl.models.asking import public_answer
 from dpicl.models.requests import LabelledRows, TabularModel, prompt
 
@@ -49,10 +54,20 @@ over, or all of one label.
 
 @dataclass(frozen=True)
 class Pool:
-    """Codes of released rows, shape (rows, answers), and what they stand for."""
+    """Codes of released rows, shape (rows, answers), what they stand for, and the contract with
+    the bins of their release.
+    """
 
     codes: np.ndarray
     form: RowForm
+    contract: Contract
+    kept: RelatedRows | None = None
+    """Where the contract has relations: rows that keep them, which are those of `codes`."""
+
+    def some(self, places: np.ndarray) -> Pool:
+        """Those rows."""
+        kept = None if self.kept is None else self.kept.some(places)
+        return replace(self, codes=self.codes[places], kept=kept)
 
     @property
     def bins(self) -> np.ndarray:
@@ -110,10 +125,17 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         self, released: Released[Drawn], contract: Contract, unit: Unit
     ) -> dict[Cell, Pool]:
         asked = points(self, unit)
-        return {
-            cell: Pool(rows.codes, self.form(contract, asked[cell]))
-            for cell, rows in released.rows.items()
-        }
+        pools = {}
+        for cell, rows in released.rows.items():
+            drawn = released.draws.get(cell)
+            own = contract if drawn is None else contract.with_bins(self.chosen_bins(drawn))
+            pool = Pool(rows.codes, self.form(own, asked[cell]).seen(rows.codes), own)
+            pools[cell] = self.related(pool, cell)
+        return pools
+
+    def related(self, pool: Pool, cell: Cell) -> Pool:
+        """Of a pool the rows that keep the contract's relations."""
+        return pool
 
     def examples(
         self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws
@@ -168,13 +190,13 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         Where measuring is charged, or all queries share shots, every query gets the demonstrations
         that it would get if it were the only one: its place does not matter.
         """
-        query_bins = self.bins(queries, contract)
         query_texts = self.query_texts(queries, contract)
         pools = self.pools(released, contract, unit)
         alone = contract.evaluation == "charged" or unit.options.same_shots
 
         def prompts_of(cell: Cell) -> list[str]:
             shots, pool = shots_of(cell), pools[cell]
+            query_bins = self.bins(queries, pool.contract)
             picked = _picked(pool.bins, query_bins, cell, draws, alone=alone)
             texts = self.texts(cell, pool, picked.ravel(), contract, draws)
             return [
@@ -196,13 +218,15 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         draws: Draws,
     ) -> dict[Cell, Metrics]:
         """Classifiers of every release: fitted on its rows, at no further cost."""
-        queries = EncodedQueries(self.bins(test, contract))
         numbers = label_numbers(test, contract)
         return {
             fitted_on(self, cell, name): metrics
             for cell, pool in self._pools_of_releases(released, contract, unit).items()
             for name, metrics in local_baselines(
-                released.rows[cell], pool.form.encoding, queries, numbers
+                released.rows[cell],
+                pool.form.encoding,
+                EncodedQueries(self.bins(test, pool.contract)),
+                numbers,
             ).items()
         }
 
@@ -239,7 +263,18 @@ def _picked(
     return np.resize(np.concatenate([none, *each]), (len(queries), shots_of(cell)))
 
 
-class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
+class HasBins(Protocol):
+    """A release in whose bins some are chosen."""
+
+    @property
+    def bins(self) -> Bins:
+        """Their edges, by column."""
+
+
+Binned = TypeVar("Binned", bound=HasBins)
+
+
+class CentralRows(RowMethod[Binned], Generic[Binned], abstract=True):
     """Rows of bins, which read as queries do: a number is drawn inside its bin, for each released
     row once.
     """
@@ -257,6 +292,70 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
         """Prototypes of each label in turn demonstrate."""
         return {"shot_selection": SHOWN}
 
+    @abstractmethod
+    def budget(self, contract: Contract, point: Point[Any]) -> StepBudget:
+        """Of all steps of a release, for one row."""
+
+    def left(self, contract: Contract, point: Point[Any]) -> StepBudget:
+        """What is left of it when bins are chosen."""
+        return self.budget(contract, point).times(1 - share(contract))
+
+    def look(self, batch: PrivateTable, contract: Contract, draws: Draws) -> Arrays:
+        """See `TabularMethod`."""
+        if not share(contract):
+            return {}
+        return cells(batch, contract, contributing_rows(batch, contract, draws))
+
+    def choose(
+        self, looks: Sequence[Arrays], contract: Contract, point: Point[Any], draws: Draws
+    ) -> Bins:
+        """See `TabularMethod`."""
+        if not share(contract):
+            return {}
+        counted = {
+            name: np.sum([look[name] for look in looks], axis=0) for name in contract.open_numbers
+        }
+        part = self.budget(contract, point).times(share(contract))
+        return chosen(counted, contract, part, draws.secret("bins", point.key))
+
+    def choose_bins(
+        self, train: PrivateTable, contract: Contract, point: Point[Any], draws: Draws
+    ) -> Bins:
+        """Of a whole table."""
+        look = train.once("look", lambda: self.look(train, contract, draws))
+        return self.choose([look], contract, point, draws)
+
+    @staticmethod
+    def with_bins(released: Any, bins: Bins) -> bytes:
+        """What is published, as JSON: bins beside it where they were chosen."""
+        return json.dumps(
+            {"bins": bins, "drawn": released} if bins else released, allow_nan=False
+        ).encode()
+
+    @staticmethod
+    def without_bins(content: bytes) -> tuple[Any, Bins]:
+        """What `with_bins` was given."""
+        stored = json.loads(content)
+        if "bins" not in stored:
+            return stored, {}
+        return stored["drawn"], {name: tuple(edges) for name, edges in stored["bins"].items()}
+
+    def bins_identity(self, contract: Contract) -> dict[str, object]:
+        """What chosen bins are in a release's name."""
+        return {"bins": VERSION} if share(contract) else {}
+
+    def bins_statement(self, contract: Contract) -> str:
+        """Which part of epsilon they take, in words."""
+        if not (part := share(contract)):
+            return ""
+        columns = ", ".join(contract.open_numbers)
+        return f" and the bins of {columns}, which {float(part):.0%} of the budget chooses,"
+
+    def chosen_bins(self, drawn: Binned) -> Bins:
+        """See `TabularMethod`."""
+        bins: Bins = drawn.bins
+        return bins
+
     def form(self, contract: Contract, point: Point[Any]) -> RowForm:
         """See `TabularMethod`."""
         return central_form(contract)
@@ -269,8 +368,23 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
         self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator
     ) -> list[str]:
         """See `RowMethod`."""
+        if pool.kept is not None:
+            rows = pool.kept.some(places)
+            return row_demonstrations(rows.codes, rows.shares, pool.form, contract, rows.totals)
         shares = chance.random((len(pool.codes), pool.codes.shape[1] - 1))
-        return row_demonstrations(pool.codes[places], shares[places], contract)
+        return row_demonstrations(pool.codes[places], shares[places], pool.form, contract)
+
+    def related(self, pool: Pool, cell: Cell) -> Pool:
+        """See `RowMethod`: by the numbers as demonstrations show them."""
+        if not pool.contract.relations:
+            return pool
+        chance = draws_for(pool.contract, 0).public("related", cell.key).generator()
+
+        def draw(size: int) -> np.ndarray:
+            return pool.codes[chance.integers(len(pool.codes), size=size)]
+
+        kept = drawn_rows(pool.form, pool.contract, len(pool.codes), draw, chance, shown=True)
+        return replace(pool, codes=kept.codes, kept=kept)
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
         """See `TabularMethod`."""
@@ -337,20 +451,24 @@ def contexts(
         places = (
             np.sort(chance.choice(count, most, replace=False)) if count > most else np.arange(count)
         )
-        chosen[cell] = Pool(pool.codes[places], pool.form)
+        chosen[cell] = pool.some(places)
     return chosen
 
 
 def answered_rows(
-    model: TabularModel, shown: Mapping[Cell, Pool], asked: np.ndarray, contract: Contract
+    model: TabularModel,
+    shown: Mapping[Cell, Pool],
+    method: RowMethod[Any],
+    queries: QueryTable,
+    contract: Contract,
 ) -> Iterator[tuple[Cell, np.ndarray]]:
     """By cell the log-probability of every answer to every query: shape (queries, answers).
 
     Args:
         shown: of each cell the rows in context.
-        asked: bins of the queries, shape (queries, columns).
     """
     for cell, pool in shown.items():
+        asked = method.bins(queries, pool.contract)
         yield cell, _ask(model, pool.bins, asked, pool.form.features, contract)
 
 

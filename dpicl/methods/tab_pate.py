@@ -4,11 +4,11 @@ made.
 Trust       Central: a curator holds the rows; only noisy numbers of votes leave (and noisy counts
             of columns, where queries are `released`).
 Unit        One row; or one person, all of whose rows, at most m, teach one teacher.
-Neighbours  ADD_OR_REMOVE_ONE: one row or person changes one vote on each query; a contract with
-            REPLACE_ONE is charged twice.
+Neighbours  ADD_OR_REMOVE_ONE: one row or person changes one vote on each query; under
+            REPLACE_ONE two of them, each of which costs half as much.
 Guarantee   epsilon-DP, delta = 0. Rows made of queries and votes, and which of them demonstrate,
-            are post-processing. A person's votes cost what a row's do, and released counts of
-            columns m times as much.
+            are post-processing. A person changes votes as one row does, and released counts of
+            columns by m rows, each of which has an m-th of their part.
 Paper       Wahdany, Jagielski, Cresswell, Dziedzic and Boenisch 2026 (arXiv 2606.31474), of which
             the abstract was at hand; the votes are PATE's (arXiv 1610.05755). Ours: teachers by a
             keyed hash, naive Bayes in the place of foundation models, noise for every query alike,
@@ -35,26 +35,33 @@ Votes of naive Bayes teachers on disjoint parts of the rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import sqrt
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Guarantee, compose_sequential
+from dpicl.accounting.guarantee import Guarantee, compose_sequential, each_of
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Point
+from dpicl.data.central.chosen_bins import Bins, share
 from dpicl.data.central.exact_counts import row_bins, row_encoding, variation_of_noise
 from dpicl.data.reading.split import contributing_rows
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Draws, Stream
-from dpicl.ground.types import MADE_ROWS, PrivateTable, ReleasedRows
+from dpicl.ground.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
 from dpicl.mechanisms.keyed_subsets import identities, keyed_subsets, record_marks
 from dpicl.mechanisms.noisy_count import exact_epsilon, noisy_counts
-from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.methods.base import CellCost, for_neighbours, for_unit
+from dpicl.mechanisms.noisy_steps import PureBudget, StepBudget
+from dpicl.methods.base import (
+    CellCost,
+    for_neighbours,
+    for_unit,
+    row_epsilon,
+    said_of_row,
+    times_of_row,
+)
 from dpicl.methods.options import PateOptions
 from dpicl.methods.row_method import CentralRows
 from dpicl.methods.tabular_method import Alternatives
@@ -74,11 +81,21 @@ class Sizes:
     counts_columns: bool
     columns_epsilon: Fraction | None
     votes_epsilon: Fraction | None
+    bins_epsilon: Fraction | None = Fraction(0)
 
     @staticmethod
-    def of(chosen: PateOptions, epsilon: float, units: int) -> Sizes:
-        """For about so many rows, or persons."""
-        total = exact_epsilon(epsilon)
+    def of(
+        chosen: PateOptions,
+        epsilon: float,
+        units: int,
+        of_bins: Fraction = Fraction(0),
+        rows: int = 1,
+    ) -> Sizes:
+        """For about so many rows, or persons of at most so many rows, where bins are chosen by a
+        part of epsilon.
+        """
+        whole = exact_epsilon(epsilon)
+        total = whole and whole * (1 - of_bins)
         counts_columns = chosen.queries == "released"
         columns = None if total is None else total * COLUMNS_SHARE * counts_columns
         left = None if total is None or columns is None else Fraction(float(total - columns))
@@ -87,19 +104,21 @@ class Sizes:
             teachers,
             chosen.labelled or usual_queries(teachers, epsilon),
             counts_columns,
-            columns,
+            columns and columns / rows,
             left,
+            whole and whole * of_bins / rows,
         )
 
 
 @dataclass(frozen=True)
 class Labelled:
     """One release: queries, codes of shape (queries, columns but the label), and noisy numbers of
-    votes, shape (queries, labels).
+    votes, shape (queries, labels); and edges of bins that were chosen, by column.
     """
 
     queries: np.ndarray
     votes: np.ndarray
+    bins: Bins = field(default_factory=dict)
 
 
 class TabPate(CentralRows[Labelled]):
@@ -125,9 +144,10 @@ class TabPate(CentralRows[Labelled]):
 
     def sizes(self, contract: Contract, point: Point[PateOptions]) -> Sizes:
         """By options, epsilon and what the contract says of its rows."""
-        person = contract.person
-        units = (contract.population or USUAL_ROWS) // (person.max_rows if person else 1)
-        return Sizes.of(point.options, point.epsilon, units)
+        rows = contract.rows_of_unit
+        units = (contract.population or USUAL_ROWS) // rows
+        epsilon = each_of(point.epsilon, times_of_row(contract) // rows)
+        return Sizes.of(point.options, epsilon, units, share(contract), rows)
 
     def alternatives(self, contract: Contract) -> Alternatives:
         """None: on no table that was measured is it the most accurate, and `dpicl plan` takes
@@ -139,21 +159,28 @@ class TabPate(CentralRows[Labelled]):
         """Of votes, and of counts where there are some."""
         return CellCost(cost(contract, self.sizes(contract, point)))
 
+    def budget(self, contract: Contract, point: Point[PateOptions]) -> StepBudget:
+        """See `CentralRows`."""
+        return PureBudget.of(row_epsilon(point.epsilon, contract))
+
     def identity(self, contract: Contract, point: Point[PateOptions]) -> dict[str, object]:
         """Options, with the numbers that they lead to."""
         sizes = self.sizes(contract, point)
         return point.options.model_dump(mode="json") | {
             "teachers": sizes.teachers,
             "labelled": sizes.queries,
+            **self.bins_identity(contract),
+            **said_of_row(contract),
         }
 
     def statement(self, contract: Contract, point: Point[PateOptions], cost: CellCost) -> str:
         """See `Method`."""
         sizes = self.sizes(contract, point)
         return (
-            f"The votes of {sizes.teachers} teachers on {sizes.queries} queries are "
-            f"{cost.nominal.epsilon:.4g}-DP; rows with labels by these "
-            "demonstrate for any number of queries and shots. Every seed is a release of its own."
+            f"The votes of {sizes.teachers} teachers on {sizes.queries} queries"
+            f"{self.bins_statement(contract)} are {cost.nominal.epsilon:.4g}-DP; rows with labels "
+            "by these demonstrate for any number of queries and shots. Every seed is a release of "
+            "its own."
         )
 
     def column_errors(
@@ -187,24 +214,25 @@ class TabPate(CentralRows[Labelled]):
             rows = contributing_rows(train, contract, draws)
             person = contract.person
             persons = None if person is None else train.numbers(person.id_column)[rows]
-            return row_bins(train, contract)[rows], persons
+            return row_bins(train, binned)[rows], persons
 
-        codes, persons = train.once("rows", entering)
-        bins = row_encoding(contract).sizes
-        return labelled(codes, persons, bins, self.sizes(contract, point), draws, point.key)
+        bins = self.choose_bins(train, contract, point, draws)
+        binned = contract.with_bins(bins)
+        codes, persons = train.once(("rows", *bins.items()), entering)
+        counts = row_encoding(binned).sizes
+        found = labelled(codes, persons, counts, self.sizes(contract, point), draws, point.key)
+        return replace(found, bins=bins)
 
     def encode(self, drawn: Labelled) -> bytes:
         """See `TabularMethod`."""
-        return json.dumps(
-            {"queries": drawn.queries.tolist(), "votes": drawn.votes.tolist()}
-        ).encode()
+        released = {"queries": drawn.queries.tolist(), "votes": drawn.votes.tolist()}
+        return self.with_bins(released, drawn.bins)
 
     def decode(self, content: bytes, contract: Contract, point: Point[PateOptions]) -> Labelled:
         """See `TabularMethod`."""
-        stored = json.loads(content)
-        return Labelled(
-            np.array(stored["queries"], dtype=np.int64), np.array(stored["votes"], dtype=np.int64)
-        )
+        stored, bins = self.without_bins(content)
+        queries, votes = (np.array(stored[name], dtype=np.int64) for name in ("queries", "votes"))
+        return Labelled(queries, votes, bins)
 
     def rows(
         self,
@@ -220,13 +248,38 @@ class TabPate(CentralRows[Labelled]):
             labelled_rows(drawn.queries, drawn.votes, count or MADE_ROWS, chance).astype(np.uint8)
         )
 
+    def row_count(self, drawn: Labelled) -> float:
+        """So many as have that many teachers by themselves (`usual_teachers`)."""
+        teachers = max(2.0, float(drawn.votes.sum(axis=1).mean()))
+        return max(3 * teachers, (teachers / _TEACHERS) ** 2)
+
+    def replicate(
+        self,
+        truth: PrivateCodes,
+        row_count: int,
+        drawn: Labelled,
+        contract: Contract,
+        point: Point[PateOptions],
+        draws: Draws,
+    ) -> Labelled:
+        """Steps 1 to 3, each row a person."""
+        chance = draws.public("again", point.key).generator()
+        codes = truth.codes[chance.integers(len(truth.codes), size=row_count)]
+        counts = row_encoding(contract.with_bins(drawn.bins)).sizes
+        found = labelled(codes, None, counts, self.sizes(contract, point), draws, point.key)
+        return replace(found, bins=drawn.bins)
+
 
 def cost(contract: Contract, sizes: Sizes) -> Guarantee:
-    """Of the votes, and of the counts of columns where there are some: of these a person has m."""
+    """Of the votes, and of the counts of columns and of the choice of bins where there are some: in
+    these a person has m rows.
+    """
     of_votes = replace(PureBudget(sizes.votes_epsilon).guarantee(), unit=contract.privacy.unit)
     parts = [for_neighbours(of_votes, contract)]
     if sizes.counts_columns:
         parts.append(for_unit(PureBudget(sizes.columns_epsilon).guarantee(), contract))
+    if share(contract):
+        parts.append(for_unit(PureBudget(sizes.bins_epsilon).guarantee(), contract))
     return compose_sequential(parts) if len(parts) > 1 else parts[0]
 
 

@@ -2,7 +2,8 @@
 
 Trust       Central: a curator holds the rows; only noisy votes leave, and rows are drawn by these.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
+Neighbours  ADD_OR_REMOVE_ONE, or REPLACE_ONE as a removal and an addition; m rows of a person, and
+            both of these, cost epsilon together.
 Guarantee   epsilon-DP, delta = 0. Rows drawn by the votes, and which of them demonstrate, are
             post-processing: any number of shots and queries for the price of one release.
 Paper       Tran, Backurs, Lin, Reis, Li and Yekhanin 2026, Tab-PE (arXiv 2606.08259), with pure
@@ -24,13 +25,15 @@ sent as they are; every (epsilon, seed) is a
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Point
+from dpicl.data.central.chosen_bins import Bins, share
 from dpicl.data.central.evolution import (
     DistinctRows,
     Histogram,
@@ -45,12 +48,17 @@ from dpicl.data.reading.split import contributing_rows
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.methods.base import CellCost, for_unit
+from dpicl.methods.base import CellCost, for_unit, row_epsilon, said_of_row
 from dpicl.methods.options import TabPeOptions
 from dpicl.methods.row_method import CentralRows
 
-Votes = list[Histogram]
-"""One release: all its histograms."""
+
+@dataclass(frozen=True)
+class Votes:
+    """One release: all its histograms, and the edges of bins that were chosen, by column."""
+
+    histograms: Sequence[Histogram]
+    bins: Bins = field(default_factory=dict)
 
 
 class TabPe(CentralRows[Votes]):
@@ -68,24 +76,31 @@ class TabPe(CentralRows[Votes]):
 
     def cost(self, contract: Contract, point: Point[TabPeOptions]) -> CellCost:
         """Of all votes together."""
-        return CellCost(for_unit(PureBudget.of(point.epsilon).guarantee(), contract))
+        return CellCost(for_unit(self.budget(contract, point).guarantee(), contract))
+
+    def budget(self, contract: Contract, point: Point[TabPeOptions]) -> PureBudget:
+        """See `CentralRows`."""
+        return PureBudget.of(row_epsilon(point.epsilon, contract))
 
     def identity(self, contract: Contract, point: Point[TabPeOptions]) -> dict[str, object]:
         """See `Method`."""
-        return point.options.model_dump(mode="json")
+        chosen = point.options.model_dump(mode="json")
+        return chosen | self.bins_identity(contract) | said_of_row(contract)
 
     def statement(self, contract: Contract, point: Point[TabPeOptions], cost: CellCost) -> str:
         """See `Method`."""
         return (
-            f"All released votes together are {cost.nominal.epsilon:.4g}-DP; rows drawn by them "
-            "demonstrate for any number of queries and shots. Every seed is a release of its own."
+            f"All released votes{self.bins_statement(contract)} together are "
+            f"{cost.nominal.epsilon:.4g}-DP; rows drawn by them demonstrate for any number of "
+            "queries and shots. Every seed is a release of its own."
         )
 
     def column_errors(
         self, contract: Contract, point: Point[TabPeOptions], rows: int
     ) -> Mapping[str, float]:
         """See `TabularMethod`: of every column's bins."""
-        errors = expected_errors(Space.of(contract), point.epsilon, rows)
+        left = row_epsilon(point.epsilon, contract) * float(1 - share(contract))
+        errors = expected_errors(Space.of(contract), left, rows)
         return dict(zip(contract.features, errors, strict=True))
 
     def draw(
@@ -97,12 +112,15 @@ class TabPe(CentralRows[Votes]):
         marks: np.ndarray | None = None,
     ) -> Votes:
         """Steps 0 to 2."""
+        bins = self.choose_bins(train, contract, point, draws)
+        binned = contract.with_bins(bins)
 
         def voters() -> DistinctRows:
             rows = contributing_rows(train, contract, draws)
-            return DistinctRows.of(PrivateCodes(row_bins(train, contract)[rows]))
+            return DistinctRows.of(PrivateCodes(row_bins(train, binned)[rows]))
 
-        return self._evolved(train.once("voters", voters), contract, point, draws)
+        found = train.once(("voters", *bins.items()), voters)
+        return self._evolved(found, bins, contract, point, draws)
 
     def encode(self, drawn: Votes) -> bytes:
         """See `TabularMethod`."""
@@ -113,21 +131,25 @@ class TabPe(CentralRows[Votes]):
                 "votes": histogram.votes.tolist(),
                 "scale": histogram.scale,
             }
-            for histogram in drawn
+            for histogram in drawn.histograms
         ]
-        return json.dumps(histograms, allow_nan=False).encode()
+        return self.with_bins(histograms, drawn.bins)
 
     def decode(self, content: bytes, contract: Contract, point: Point[TabPeOptions]) -> Votes:
         """See `TabularMethod`."""
-        return [
-            Histogram(
-                tuple(stored["columns"]),
-                np.array(stored["candidates"]),
-                np.array(stored["votes"]),
-                stored["scale"],
-            )
-            for stored in json.loads(content)
-        ]
+        votes, bins = self.without_bins(content)
+        return Votes(
+            [
+                Histogram(
+                    tuple(stored["columns"]),
+                    np.array(stored["candidates"]),
+                    np.array(stored["votes"]),
+                    stored["scale"],
+                )
+                for stored in votes
+            ],
+            bins,
+        )
 
     def rows(
         self,
@@ -139,37 +161,42 @@ class TabPe(CentralRows[Votes]):
     ) -> ReleasedRows:
         """Step 3."""
         chance = draws.public("rows", point.key).generator()
-        return ReleasedRows(voted_rows(drawn, count or MADE_ROWS, chance).astype(np.uint8))
+        return ReleasedRows(
+            voted_rows(drawn.histograms, count or MADE_ROWS, chance).astype(np.uint8)
+        )
 
     def row_count(self, drawn: Votes) -> float:
         """See `TabularMethod`."""
-        return float(label_counts(drawn).sum())
+        return float(label_counts(drawn.histograms).sum())
 
     def replicate(
         self,
         truth: PrivateCodes,
         row_count: int,
+        drawn: Votes,
         contract: Contract,
         point: Point[TabPeOptions],
         draws: Draws,
     ) -> Votes:
         """Steps 1 and 2."""
-        return self._evolved(
-            DistinctRows.of(truth).scaled(row_count / len(truth.codes)), contract, point, draws
-        )
+        again = DistinctRows.of(truth).scaled(row_count / len(truth.codes))
+        return self._evolved(again, drawn.bins, contract, point, draws)
 
     def _evolved(
         self,
         voters: DistinctRows,
+        bins: Bins,
         contract: Contract,
         point: Point[TabPeOptions],
         draws: Draws,
     ) -> Votes:
         """Steps 1 and 2: the only draw of noise."""
-        return evolve(
+        left = self.left(contract, point).amount
+        histograms = evolve(
             voters,
-            Space.of(contract),
-            epsilon=point.epsilon,
+            Space.of(contract.with_bins(bins)),
+            epsilon=math.inf if left is None else left,
             stream=draws.secret("votes", point.key),
             chance=draws.public("candidates", point.key).generator(),
         )
+        return Votes(histograms, bins)

@@ -7,7 +7,7 @@ the rows, as a release of its own.
 
 Trust       Central: the curator asks a local model; only noisy counts leave.
 Unit        One row; or one person, of whom at most m held-out rows are asked.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice, a person m times.
+Neighbours  ADD_OR_REMOVE_ONE, or REPLACE_ONE as a removal and an addition.
 Guarantee   epsilon-DP, delta = 0, for all cells of a unit together: what the contract's
             `split.evaluation_epsilon` says, shared equally by all counts.
 Paper       Ghosh, Roughgarden and Sundararajan 2009, the geometric mechanism, by
@@ -44,12 +44,14 @@ import numpy as np
 from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Cell, Point, Unit
+from dpicl.data.central.chosen_bins import NO_BINS, Bins
+from dpicl.data.central.conditional import Weights
 from dpicl.data.values import RowForm
-from dpicl.ground.errors import PrivacyError, RunError
+from dpicl.ground.errors import ParameterError, PrivacyError, RunError
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 from dpicl.mechanisms import noisy_count
-from dpicl.methods.base import ZERO_SHOT, CellTexts, Method, ShownRows, for_unit
+from dpicl.methods.base import ZERO_SHOT, CellTexts, Method, ShownRows, for_unit, times_of_row
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.tabular_answers import answered, averaged_cell
 
@@ -113,16 +115,33 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         `prepare` gave. What releases that are drawn together share is made by `train.once`.
         """
 
+    def look(self, batch: PrivateTable, contract: Contract, draws: Draws) -> Arrays:
+        """What `choose` needs of one batch of a table; private."""
+        return {}
+
+    def choose(
+        self, looks: Sequence[Arrays], contract: Contract, point: Point[Any], draws: Draws
+    ) -> Bins:
+        """Bins that nobody states, from all batches of a table: a part of one release."""
+        return {}
+
     def count(
         self, batch: PrivateTable, contract: Contract, point: Point[Any], draws: Draws
     ) -> Arrays:
-        """What `merge` needs of one batch of a table; private."""
+        """What `merge` needs of one batch of a table, in the bins of this contract; private."""
         raise NotImplementedError
 
     def merge(
-        self, batches: Sequence[Arrays], contract: Contract, point: Point[Any], draws: Draws
+        self,
+        batches: Sequence[Arrays],
+        contract: Contract,
+        point: Point[Any],
+        draws: Draws,
+        bins: Bins = NO_BINS,
     ) -> Drawn:
-        """One release from all batches of a table, in order; draws the noise."""
+        """One release from all batches of a table, in order, that were counted in these chosen
+        bins; draws the noise.
+        """
         raise NotImplementedError
 
     def collection_options(self, contract: Contract, options: Any, words: Mapping[str, Any]) -> Any:
@@ -204,8 +223,23 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """
         raise NotImplementedError
 
+    def rows_where(
+        self,
+        drawn: Drawn,
+        contract: Contract,
+        point: Point[Any],
+        draws: Draws,
+        count: int,
+        where: Weights | None,
+    ) -> ReleasedRows:
+        """So many rows of those that meet a condition: exactly as they are in the released model,
+        however rare they are. Raises ParameterError: the method has no model, or no row of it
+        meets the condition.
+        """
+        raise no_model(self.name)
+
     def form(self, contract: Contract, point: Point[Any]) -> RowForm:
-        """What the codes of these rows stand for."""
+        """What the codes of these rows stand for, by a contract with the bins of their release."""
         raise NotImplementedError
 
     def bins(self, table: Table, contract: Contract) -> np.ndarray:
@@ -213,6 +247,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         label last.
         """
         raise NotImplementedError
+
+    def chosen_bins(self, drawn: Drawn) -> Bins:
+        """Bins of columns that are part of a release, as nobody states them."""
+        return {}
 
     def row_count(self, drawn: Drawn) -> float:
         """How many rows there are, as far as a release says."""
@@ -232,12 +270,13 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         self,
         truth: PrivateCodes,
         row_count: int,
+        drawn: Drawn,
         contract: Contract,
         point: Point[Any],
         draws: Draws,
     ) -> Drawn:
-        """A release of made-up rows with codes of shape (rows, answers), that stand
-        for `row_count` rows.
+        """A release like this one, in the same bins, of made-up rows with codes of shape (rows,
+        answers), that stand for `row_count` rows.
         """
         raise NotImplementedError
 
@@ -315,6 +354,16 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         return []
 
 
+def no_model(method: str) -> ParameterError:
+    """What a condition on rows is refused by, of a method without a model of them."""
+    return ParameterError(
+        "where",
+        method,
+        "a method with a graphical model of rows: aim_tabicl or mst_tabicl; of others draw a "
+        "larger table and filter it",
+    )
+
+
 MECHANISM, VERSION = "evaluation", 1
 """What the ledger calls it; raised when the same parameters would give another release."""
 
@@ -377,5 +426,5 @@ def deviation(contract: Contract, unit: Unit) -> float:
 def _each(contract: Contract, unit: Unit) -> Fraction:
     """Epsilon of one count for one row."""
     assert contract.split is not None and contract.split.evaluation_epsilon is not None
-    times = Fraction(for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon)
-    return Fraction(contract.split.evaluation_epsilon) / (times * (len(measured_cells(unit)) + 1))
+    counts = len(measured_cells(unit)) + 1
+    return Fraction(contract.split.evaluation_epsilon) / (times_of_row(contract) * counts)

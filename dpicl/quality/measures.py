@@ -19,6 +19,8 @@ _FITTED_ROWS = 1 << 12
 """More teach a linear classifier next to nothing."""
 Columns = tuple[int, ...]
 MEASURES = ("AUC", "accuracy")
+OF_NUMBERS = ("R2", "MAE")
+"""Of a label that is a number: of the bin's mean that the chances of all bins make expected."""
 Features = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """What a classifier sees of rows of bins of columns of such sizes."""
 
@@ -83,15 +85,35 @@ def fitted(
 
 
 def scores(
-    model: Any, bins: np.ndarray, sizes: Sequence[int], features: Features = indicators
+    model: Any,
+    bins: np.ndarray,
+    sizes: Sequence[int],
+    features: Features = indicators,
+    means: np.ndarray | None = None,
 ) -> AnswerQuality:
-    """Of a fitted classifier on these rows."""
+    """Of a fitted classifier on these rows; with the means of a number's bins R2, at least 0, and
+    the mean absolute error, as a part of what lies between the least and the largest of them.
+    """
     labels, classes = bins[:, -1], sizes[-1]
-    if model is None:
-        return AnswerQuality(0.5, np.bincount(labels, minlength=classes).max() / len(labels))
     odds = np.zeros((len(bins), classes))
-    odds[:, model.classes_] = model.predict_proba(features(bins[:, :-1], sizes[:-1]))
-    return answer_quality(odds, labels)
+    if model is not None:
+        odds[:, model.classes_] = model.predict_proba(features(bins[:, :-1], sizes[:-1]))
+    elif means is None:
+        return AnswerQuality(0.5, np.bincount(labels, minlength=classes).max() / len(labels))
+    else:
+        odds[:] = np.bincount(labels, minlength=classes) / len(labels)
+    if means is None:
+        return answer_quality(odds, labels)
+    known = ~np.isnan(means[labels])
+    true, found = means[labels][known], (odds @ np.nan_to_num(means))[known]
+    spread = max(float(np.var(true)), 1e-12)
+    r2 = max(0.0, 1 - float(np.mean((true - found) ** 2)) / spread)
+    return AnswerQuality(r2, min(1.0, float(np.mean(np.abs(true - found))) / width_of(means)))
+
+
+def width_of(means: np.ndarray) -> float:
+    """What lies between the least and the largest."""
+    return max(float(np.nanmax(means) - np.nanmin(means)), 1e-12)
 
 
 def classifier(classes: int = 2) -> Any:

@@ -5,8 +5,10 @@ Guarantee   none needed: works on made-up rows (`simulate`).
 
     (1)  expected AUC     the signal less the mean loss over populations
     (2)  90 % interval    that mean +- t sqrt(1 + 1/P) deviations over P populations, a release
-         each, where one more would fall; no less than two deviations, since tables differ more than
-         populations do
+         each, where one more would fall; no less than two deviations, or half of the loss, since
+         tables differ more than populations do
+    (3)  all ways on a few populations of the signal that decides; then those that lose at most a
+         twentieth more than the best, on more and on those of other signals
 
 Not covered what a language model makes of the rows, and how the real population differs from
 made-up ones.
@@ -18,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
@@ -33,10 +35,15 @@ from dpicl.methods import METHODS, tabular
 from dpicl.methods.base import Trust
 from dpicl.methods.grid import points
 from dpicl.methods.published import published_rows
-from dpicl.quality.simulate import Candidate, Trial, candidates, trial
+from dpicl.quality.measures import AnswerQuality
+from dpicl.quality.simulate import Candidate, Outcomes, Trial, candidates, trial
 from dpicl.quality.worth import Marginal, Quality, ReleasePoint, Score
 
 _GOOD, _LEAST_HALF, _LEAST_DEVIATIONS = 0.03, 0.01, 2.0
+_TABLES, _BEHIND, _NO_SIGNAL = 0.5, 0.05, 0.5
+"""Of a loss, how far it may be off as tables differ more than populations; how far behind the best
+a way is that is simulated no more; and what made-up tables are given where nothing is predicted.
+"""
 
 
 def half_width(values: Sequence[float]) -> float:
@@ -150,8 +157,10 @@ class TablePlan:
 
 SIGNALS = {"weak": 0.65, "medium": 0.8, "strong": 0.92}
 """AUC of a classifier on the raw rows, where the user does not state one."""
-POPULATIONS, MOST_ROWS = 16, 100_000
-"""Of one signal; of several half as many each."""
+USUAL = SIGNALS["medium"]
+"""That which decides."""
+POPULATIONS, FEWEST, MOST_ROWS = 6, 4, 100_000
+"""Of the signal that decides, and of it where one release is judged; of the others half as many."""
 Progress = Callable[[int, int], None]
 
 
@@ -199,6 +208,7 @@ def plan_table(
     trust: str | None = None,
     populations: int | None = None,
     processes: int = 1,
+    fast: bool = False,
     progress: Progress | None = None,
 ) -> TablePlan:
     """Simulate every method on made-up tables of a contract's shape.
@@ -211,9 +221,11 @@ def plan_table(
             None simulates a weak, a medium and a strong one.
         trust: who may see true rows: `central`, a curator; `local`, nobody; None compares all
             methods.
-        populations: made-up tables for each signal, at least two; None is `POPULATIONS`, or half as
-            many.
+        populations: made-up tables for each signal, at least two; None is `POPULATIONS` of the
+            signal that decides, and half as many of the others.
         processes: that share them; more than one need a `__main__` that can be imported.
+        fast: fewer made-up tables, of the medium signal alone, and of a curator's methods where no
+            `trust` is named.
         progress: is given how many populations are done, and of how many.
 
     Raises:
@@ -230,6 +242,8 @@ def plan_table(
         raise ParameterError("epsilons", list(asked), "finite numbers > 0")
     if trust not in (None, *get_args(Trust)):
         raise ParameterError("trust", repr(trust), f"one of {', '.join(get_args(Trust))}")
+    if fast and trust is None:
+        trust = "central"
     ways, refused = candidates(contract, asked)
     ways = [way for way in ways if trust is None or METHODS[way.method].trust == trust]
     if not ways:
@@ -241,63 +255,127 @@ def plan_table(
     signals = SIGNALS if signal is None else {"stated": read_signal(str(signal))}
     if contract.target.count == 1:
         signals = {}
-    simulated = min(count, MOST_ROWS)
-    populations = populations or (POPULATIONS // 2 if len(signals) > 1 else POPULATIONS)
-    jobs = [
-        (strength, number)
-        for strength in signals.values() or [0.5]
-        for number in range(populations)
+    middle = sorted(signals.values())[len(signals) // 2] if signals else None
+    first, whole = (populations, populations) if populations else (FEWEST - fast, POPULATIONS)
+    others = [] if fast else [strength for strength in signals.values() if strength != middle]
+    waves = [
+        [(middle, number) for number in range(first)],
+        [(middle, number) for number in range(first, first if fast else whole)]
+        + [(strength, number) for strength in others for number in range(-(-whole // 2))],
     ]
-    trials: list[Trial] = []
+    simulated = _Simulated(contract, min(count, MOST_ROWS), asked, ways)
     pool = (
         ProcessPoolExecutor(processes, mp_context=fork_server([__name__]))
         if processes > 1
         else nullcontext()
     )
+    done = 0
     with pool as executor:
-        for done in (map if executor is None else executor.map)(
-            partial(trial, contract, simulated, asked, ways), *zip(*jobs, strict=True)
+        for wave in waves:
+            for _ in simulated.go_on(wave, map if executor is None else executor.map):
+                done += 1
+                if progress is not None:
+                    progress(done, sum(map(len, waves)))
+            simulated.leave_behind(middle)
+    shown = {name: strength for name, strength in signals.items() if strength in (middle, *others)}
+    outlooks = [
+        outlook for strength in shown.values() or [None] for outlook in simulated.outlooks(strength)
+    ]
+    return TablePlan(contract.name, count, simulated.rows, shown, tuple(outlooks), refused)
+
+
+def expected(point: ReleasePoint, rows: int) -> Quality | None:
+    """What a plan says of this release of so many rows; None of averages and of series, which are
+    judged by their noise.
+    """
+    contract, method = point.contract, point.method
+    if not method.derive_stage or method.is_series(contract) or not rows:
+        return None
+    way = Candidate(method.name, point.options, point.asked.shots or 1)
+    signal = None if contract.target.count == 1 else USUAL
+    simulated = _Simulated(contract, min(rows, MOST_ROWS), (point.asked.epsilon,), [way])
+    for _ in simulated.go_on([(signal, number) for number in range(FEWEST)], map):
+        pass
+    (outlook,) = simulated.outlooks(signal)
+    return replace(outlook.quality, row_count=rows)
+
+
+_Signal = float | None
+"""None where nothing is predicted."""
+
+
+class _Simulated:
+    """Ways of release, each on some populations of some signals."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        rows: int,
+        epsilons: Sequence[float],
+        ways: Sequence[Candidate],
+    ) -> None:
+        self.contract, self.rows, self.epsilons, self.ways = contract, rows, epsilons, ways
+        self._left = list(range(len(ways)))
+        self._found: dict[tuple[_Signal, int], list[tuple[AnswerQuality | None, Outcomes]]] = {}
+
+    def go_on(
+        self, wave: Sequence[tuple[_Signal, int]], run: Callable[..., Iterable[Trial]]
+    ) -> Iterator[None]:
+        """Simulate the ways that are left on these populations, signal and number of each."""
+        some = [self.ways[place] for place in self._left]
+        once = partial(trial, self.contract, self.rows, self.epsilons, some)
+        signals = [signal or _NO_SIGNAL for signal, _ in wave]
+        for (signal, _), done in zip(
+            wave, run(once, signals, [number for _, number in wave]), strict=True
         ):
-            trials.append(done)
-            if progress is not None:
-                progress(len(trials), len(jobs))
-    outlooks: list[Outlook] = []
-    for place, strength in enumerate(signals.values() or [None]):
-        outlooks += _outlooks(
-            contract, asked, strength, ways, trials[place * populations :][:populations]
-        )
-    return TablePlan(contract.name, count, simulated, signals, tuple(outlooks), refused)
+            for place, outcomes in zip(self._left, done.outcomes, strict=True):
+                self._found.setdefault((signal, place), []).append((done.truth, outcomes))
+            yield
 
-
-def _outlooks(
-    contract: Contract,
-    epsilons: Sequence[float],
-    signal: float | None,
-    ways: Sequence[Candidate],
-    trials: Sequence[Trial],
-) -> Iterator[Outlook]:
-    """Of every way and epsilon, from all populations of one signal."""
-    for place, way in enumerate(ways):
-        method = tabular(way.method)
-        releases = {
-            point.epsilon: point for point in points(method, way.unit(contract, epsilons)).values()
+    def leave_behind(self, signal: _Signal) -> None:
+        """Drop ways that lose much more than the best one at every epsilon."""
+        values = {
+            (place, outlook.epsilon): outlook.quality.value
+            for place in self._left
+            for outlook in self._outlooks(signal, place)
         }
-        for epsilon in epsilons:
-            point = releases[epsilon]
-            outcomes = [trial.outcomes[place, epsilon] for trial in trials]
+        best = {
+            epsilon: max(value for (_, at), value in values.items() if at == epsilon)
+            for epsilon in self.epsilons
+        }
+        self._left = [
+            place
+            for place in self._left
+            if any(values[place, epsilon] >= best[epsilon] - _BEHIND for epsilon in self.epsilons)
+        ]
+
+    def outlooks(self, signal: _Signal) -> Iterator[Outlook]:
+        """Of every way that was simulated, and epsilon."""
+        for place in range(len(self.ways)):
+            if (signal, place) in self._found:
+                yield from self._outlooks(signal, place)
+
+    def _outlooks(self, signal: _Signal, place: int) -> Iterator[Outlook]:
+        contract, way = self.contract, self.ways[place]
+        method = tabular(way.method)
+        releases = points(method, way.unit(contract, self.epsilons)).values()
+        for point in releases:
+            found = [
+                (truth, outcomes[point.epsilon]) for truth, outcomes in self._found[signal, place]
+            ]
             losses = [
-                trial.truth.auc - outcome.quality.auc
-                for trial, outcome in zip(trials, outcomes, strict=True)
-                if trial.truth and outcome.quality
+                truth.auc - outcome.quality.auc
+                for truth, outcome in found
+                if truth and outcome.quality
             ]
             scores: tuple[Score, ...] = ()
             if signal is not None and losses:
                 auc = signal - float(np.mean(losses))
-                half = half_width(losses)
-                scores = (Score("AUC", auc, auc - half, min(1.0, auc + half)),)
+                half = max(half_width(losses), _TABLES * (signal - auc))
+                scores = (Score("AUC", auc, max(0.0, auc - half), min(1.0, auc + half)),)
             marginals = [
-                Marginal(names, float(np.mean([outcome.errors[names] for outcome in outcomes])))
-                for names in outcomes[0].errors
+                Marginal(names, float(np.mean([outcome.errors[names] for _, outcome in found])))
+                for names in found[0][1].errors
             ]
             quality = Quality(
                 ReleasePoint(contract, method, point),

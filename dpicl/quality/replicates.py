@@ -45,7 +45,7 @@ Not covered dependence between columns that nothing counted: Z has none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 from statistics import fmean
@@ -53,6 +53,7 @@ from typing import Any
 
 import numpy as np
 from scipy import special
+from scipy.stats import ks_2samp
 
 from dpicl.contract.payment import UNPAID_TRUTH
 from dpicl.ground.errors import PrivacyError
@@ -61,6 +62,7 @@ from dpicl.ground.types import PrivateCodes, SplitTable
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.quality.measures import (
     MEASURES,
+    OF_NUMBERS,
     Columns,
     as_numbers,
     classifier,
@@ -71,11 +73,14 @@ from dpicl.quality.measures import (
     sampling_variation,
     scores,
     total_variation,
+    width_of,
 )
 from dpicl.quality.worth import (
     LEVEL,
+    LITTLE,
     Actual,
     Marginal,
+    NumberQuality,
     Quality,
     ReleasePoint,
     Score,
@@ -123,12 +128,18 @@ class Replicates:
     """One release, and releases of rows of its model; the same ones again each time."""
 
     def __init__(self, point: ReleasePoint, drawn: Any) -> None:
-        self.point = point
-        self.sizes = point.encoding.bin_counts
+        self.point, self.drawn = point, drawn
+        self.binned = point.of_release(drawn)
+        self.sizes = self.binned.encoding.bin_counts
         self.rows = max(1, round(point.method.row_count(drawn)))
         self.untold = point.method.uncounted(drawn, point.contract)
         self.draws = Draws(0, point.contract.name, simulated=True)
         self.model = self._modelled(drawn, self.draws)
+        form = point.method.form(self.binned.contract, point.asked)
+        self.form = form.seen(form.encoding.encode(self.model.bins))
+        label = self.form.label
+        is_number = point.contract.target.kind == "number" and label is not None
+        self.means = label.means(self.sizes[-1]) if label and is_number else None
 
     def tells(self, columns: Columns) -> bool:
         """Whether the release says anything of each of these columns."""
@@ -140,43 +151,59 @@ class Replicates:
         place = self.point.place
         rows = method.rows(drawn, *place, draws)
         return Modelled(
-            self.point.encoding.decode(rows.codes), method.counted(drawn, self.point.contract)
+            self.binned.encoding.decode(rows.codes), method.counted(drawn, self.point.contract)
         )
 
     def _released(self, population: np.ndarray, draws: Draws) -> tuple[np.ndarray, Modelled]:
         """Rows that stand for all rows, and what a release of them is made into."""
         chance = draws.public("quality-rows", self.point.asked.key).generator()
         table = population[chance.permutation(len(population))[: min(self.rows, len(population))]]
-        truth = PrivateCodes(self.point.encoding.encode(table))
-        drawn = self.point.method.replicate(
-            truth, min(self.rows, max(_MOST_ROWS, len(table))), *self.point.place, draws
-        )
+        truth = PrivateCodes(self.binned.encoding.encode(table))
+        rows = min(self.rows, max(_MOST_ROWS, len(table)))
+        drawn = self.point.method.replicate(truth, rows, self.drawn, *self.point.place, draws)
         return table, self._modelled(drawn, draws)
 
     def _draws(self, number: int, which: str) -> Draws:
         return Draws(number, f"{self.point.contract.name} {which}", simulated=True)
 
-    def errors(self, marginals: Sequence[Columns], count: int) -> np.ndarray:
+    def errors(self, marginals: Sequence[Columns], count: int) -> tuple[np.ndarray, np.ndarray]:
         """Steps 2 and 3 so many times: shape (marginals,), the mean over replicates that count a
-        marginal, or over all if none does.
+        marginal, or over all if none does; and of single columns the largest difference of
+        cumulative shares.
 
         Where the release says nothing of a column it is 1, the most: Z has such columns uniform, as
         every release of it has.
         """
-        errors = np.empty((count, len(marginals)))
+        errors, cumulative = np.empty((2, count, len(marginals)))
         counted = np.ones((count, len(marginals)), dtype=bool)
         for number in range(count):
             table, modelled = self._released(self.model.bins, self._draws(number, "errors"))
             for place, columns in enumerate(marginals):
-                errors[number, place] = total_variation(
-                    shares_of(modelled, columns, self.sizes), marginal(table, columns, self.sizes)
+                found, true = (
+                    shares_of(modelled, columns, self.sizes),
+                    marginal(table, columns, self.sizes),
                 )
+                errors[number, place] = total_variation(found, true)
+                cumulative[number, place] = np.abs(np.cumsum(found - true)).max()
                 counted[number, place] = (
                     not modelled.counted or len(columns) < 3 or columns in modelled.counted
                 )
         counted |= ~counted.any(axis=0)
         told = [self.tells(columns) for columns in marginals]
-        return np.where(told, (errors * counted).sum(axis=0) / counted.sum(axis=0), 1.0)
+        mean = (errors * counted).sum(axis=0) / counted.sum(axis=0)
+        return np.where(told, mean, 1.0), np.where(told, cumulative.mean(axis=0), 1.0)
+
+    def deviations(self, marginals: Sequence[Columns], count: int) -> list[np.ndarray]:
+        """Of each marginal's cells, the root mean square of what steps 2 and 3 do to their shares,
+        so many times.
+        """
+        squares = [np.zeros(tuple(self.sizes[i] for i in columns)) for columns in marginals]
+        for number in range(count):
+            table, modelled = self._released(self.model.bins, self._draws(number, "errors"))
+            for columns, total in zip(marginals, squares, strict=True):
+                released = shares_of(modelled, columns, self.sizes)
+                total += (released - marginal(table, columns, self.sizes)) ** 2
+        return [np.sqrt(total / count) for total in squares]
 
     def scores(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count,
@@ -191,8 +218,8 @@ class Replicates:
             made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
             bins = self._released(made_up, draws)[1].bins
             model = learned(bins, self.sizes, draws)
-            promised.append(scores(model, bins, self.sizes))
-            kept.append(scores(model, made_up, self.sizes))
+            promised.append(scores(model, bins, self.sizes, means=self.means))
+            kept.append(scores(model, made_up, self.sizes, means=self.means))
         return np.array(promised), np.array(kept)
 
 
@@ -220,7 +247,7 @@ def quality_of(
         return quality_by_noise(point)
     again = Replicates(point, drawn)
     sizes = again.sizes
-    names = point.encoding.names
+    names = again.binned.encoding.names
     counted = again.model.counted
     label = len(sizes) - 1
     singles: list[Columns] = [(column,) for column in range(label + (sizes[-1] > 1))]
@@ -229,8 +256,11 @@ def quality_of(
     if not counted:
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen = [*singles, *with_label, *pairs]
-    errors = dict(zip(chosen, again.errors(chosen, max(1, count // 2)).tolist(), strict=True))
-    parts = None if test is None else (point.bins(test.train), point.bins(test.test))
+    found, cumulative = again.errors(chosen, max(1, count // 2))
+    errors = dict(zip(chosen, found.tolist(), strict=True))
+    parts = None
+    if test is not None:
+        parts = again.binned.bins(test.train), again.binned.bins(test.test)
 
     def marginals(some: list[Columns]) -> Iterator[Marginal]:
         for columns in some:
@@ -250,9 +280,60 @@ def quality_of(
         columns=tuple(marginals(singles)),
         with_label=tuple(marginals(with_label)),
         pairs=tuple(marginals(pairs)),
+        numbers=tuple(_numbers(again, cumulative.tolist(), test)),
         scores=_scores(again, count, parts and parts[1]),
-        actual=parts and _actual(point, again.model.bins, *parts),
+        actual=parts and _actual(again.binned, again.model.bins, *parts),
     )
+
+
+_SIMULATED, _SURE = 12, 0.01
+"""Of equations (3) and (4) for a predictor; and how far below the most frequent label it may be."""
+
+
+def beats_majority(point: ReleasePoint, drawn: Any) -> bool:
+    """Whether a classifier fitted on released rows is sure to be right about as often as the most
+    frequent label is: by the lower end of its interval, and at once where noise is next to none.
+    """
+    contract, method = point.contract, point.method
+    rows = max(1, round(method.row_count(drawn)))
+    if contract.target.kind not in ("binary", "classes") or method.is_series(contract):
+        return True
+    if type(method).replicate is TabularMethod.replicate:
+        return True
+    quality = quality_by_noise(point.of_release(drawn), rows)
+    if quality.noise and quality.noise_share < LITTLE:
+        return True
+    again = Replicates(point, drawn)
+    most = float(marginal(again.model.bins, (len(again.sizes) - 1,), again.sizes).max())
+    score = _scores(again, _SIMULATED, None)[MEASURES.index("accuracy")]
+    return score.low >= most - _SURE
+
+
+def _numbers(
+    again: Replicates, cumulative: Sequence[float], test: SplitTable | None
+) -> Iterator[NumberQuality]:
+    """Columns of numbers, the label last."""
+    form = again.form
+    meanings = [*form.features, *([form.label] if form.label else [])]
+    chance = stream(0, "quality-values", again.point.contract.name, "").generator()
+    for place, meaning in enumerate(meanings):
+        if meaning.categories or not sum(meaning.shares):
+            continue
+        fullest = int(np.argmax(meaning.shares))
+        known = NumberQuality(
+            meaning.column, cumulative[place], meaning.names[fullest], meaning.shares[fullest]
+        )
+        if test is not None:
+            codes = again.model.bins[:, place]
+            released = meaning.placed(codes, chance.random(len(codes)), meaning.digits)
+            real = meaning.numbers(test.train.data.column(meaning.column))
+            released, real = released[~np.isnan(released)], real[~np.isnan(real)]
+            if len(real) and len(released):
+                apart = abs(float(released.mean() - real.mean())) / max(float(real.std()), 1e-12)
+                known = replace(
+                    known, true=float(ks_2samp(released, real).statistic), mean_apart=apart
+                )
+        yield known
 
 
 def _effective_rows(again: Replicates, errors: Mapping[Columns, float]) -> float | None:
@@ -272,15 +353,21 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
     bins = again.model.bins
     model = learned(bins, again.sizes, again.draws)
     promised, kept = again.scores(count)
-    seen = scores(model, bins, again.sizes)
-    true = None if test is None or not len(test) else scores(model, test, again.sizes)
+    seen = scores(model, bins, again.sizes, means=again.means)
+    true = None
+    if test is not None and len(test):
+        true = scores(model, test, again.sizes, means=again.means)
     found = []
-    for i, measure in enumerate(MEASURES):
+    for i, measure in enumerate(MEASURES if again.means is None else OF_NUMBERS):
         judged = promised[:, i], kept[:, i], np.array(seen[i])
         interval = _interval(
             *(special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged)
         )
-        found.append(Score(measure, *interval, seen[i], None if true is None else true[i]))
+        # an error in the label's own numbers
+        unit = width_of(again.means) if again.means is not None and measure == "MAE" else 1.0
+        estimate, low, high = (unit * value for value in interval)
+        known = None if true is None else unit * true[i]
+        found.append(Score(measure, estimate, low, high, unit * seen[i], known))
     return tuple(found)
 
 

@@ -32,7 +32,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -43,7 +42,7 @@ from threadpoolctl import threadpool_limits
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Point, Unit
 from dpicl.data.central.exact_counts import row_encoding
-from dpicl.data.reading.encode import LocalEncoding, encode_queries
+from dpicl.data.reading.encode import LocalEncoding
 from dpicl.data.reading.parse import typed_table
 from dpicl.data.values import RowForm, central_form
 from dpicl.ground.errors import DpiclError, ParameterError
@@ -122,7 +121,7 @@ class Candidate:
     """
 
     method: str
-    options: Mapping[str, str]
+    options: Mapping[str, Any]
     shots: int
 
     def unit(self, contract: Contract, epsilons: Sequence[float]) -> Unit:
@@ -178,14 +177,18 @@ class Outcome:
     errors: Mapping[tuple[str, ...], float]
 
 
+Outcomes = Mapping[float, Outcome]
+"""Of one way, by epsilon."""
+
+
 @dataclass(frozen=True)
 class Trial:
-    """One population: how good the true rows are there, and every release by candidate and
-    epsilon.
+    """One population: how good the true rows are there, and every release, in the order of the
+    ways.
     """
 
     truth: AnswerQuality | None
-    outcomes: Mapping[tuple[int, float], Outcome]
+    outcomes: Sequence[Outcomes]
 
 
 def trial(
@@ -215,18 +218,28 @@ def measure(
     fresh = QueryTable(made.table.data.slice(made.rows))
     train = PrivateTable(made.table.data.slice(0, made.rows))
 
-    @cache
-    def coded(form: RowForm) -> tuple[np.ndarray, Mapping[Columns, np.ndarray]]:
-        codes = (
-            made.codes
-            if form == central_form(contract)
-            else encode_queries(QueryTable(made.table.data), contract).codes
-        )
-        encoded = form.encoding.encode(codes)
-        return encoded[made.rows :], _shares(encoded[: made.rows], form.encoding)
+    known = dict[RowForm, tuple[np.ndarray, Mapping[Columns, np.ndarray]]]()
 
-    outcomes: dict[tuple[int, float], Outcome] = {}
-    for place, way in enumerate(ways):
+    def coded(
+        method: TabularMethod[Any], form: RowForm, binned: Contract
+    ) -> tuple[np.ndarray, Mapping[Columns, np.ndarray]]:
+        if form not in known:
+            codes = (
+                made.codes
+                if form == central_form(contract)
+                else method.bins(QueryTable(made.table.data), binned)
+            )
+            encoded = form.encoding.encode(codes)
+            known[form] = (
+                encoded[made.rows :],
+                _shares(encoded[: made.rows], form.encoding),
+            )
+        return known[form]
+
+    found: list[dict[float, Outcome]] = []
+    for way in ways:
+        outcomes: dict[float, Outcome] = {}
+        found.append(outcomes)
         method = tabular(way.method)
         unit = way.unit(contract, epsilons)
         draws = Draws(number, contract.name, simulated=True)
@@ -234,8 +247,9 @@ def measure(
             quality = None
             if method.derive_stage:
                 released = method.rows(drawn, contract, point, draws).codes
-                form = method.form(contract, point)
-                test, shares = coded(form)
+                binned = contract.with_bins(method.chosen_bins(drawn))
+                form = method.form(binned, point)
+                test, shares = coded(method, form, binned)
                 encoding = form.encoding
                 if made.truth is not None:
                     quality = fitted_quality(released, test, encoding)
@@ -254,8 +268,8 @@ def measure(
                 errors = _moved(drawn, exact, contract)
             else:
                 continue
-            outcomes[place, point.epsilon] = Outcome(quality, errors)
-    return Trial(made.truth, outcomes)
+            outcomes[point.epsilon] = Outcome(quality, errors)
+    return Trial(made.truth, found)
 
 
 def _shares(codes: np.ndarray, encoding: LocalEncoding) -> dict[Columns, np.ndarray]:

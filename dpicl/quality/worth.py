@@ -1,8 +1,8 @@
 """What a release is worth: the one estimate that `protect` is refused by, that `plan` recommends
 by, and that the pages on a release and its quality print.
 
-    before the charge   `quality_by_noise`: what noise alone does to it, in no time
-    in a plan           `outlook.plan_table`: the same release of made-up tables of its shape
+    before the charge   (1) and (2), in no time; where (2) is not little, as in a plan
+    in a plan           `outlook`: the same release of made-up tables of its shape
     after the charge    `replicates.quality_of`: what was released, simulated again
 
 Guarantee   none needed before the charge, where public facts alone are looked at; none spent after
@@ -14,23 +14,25 @@ Guarantee   none needed before the charge, where public facts alone are looked a
          plan compares releases by the mean over columns, to which each of them counts
     (3)  useful               what keeps half of what the signal has above chance; where nothing is
          predicted, that columns are mostly right
+    (4)  hopeless             not even the upper end of its interval is useful (3): refused before
+         it is charged, so that what a plan recommends never is. Of averages, whose rows nobody
+         draws, (2) from two fifths on
 
 Symbols     signal: the AUC of a classifier on the raw rows.
-Not covered how well a classifier does, before the charge and outside of a plan.
+Not covered how well a classifier does, before the charge and where the noise is little.
 """
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Point
-from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError
 from dpicl.methods.tabular_method import TabularMethod
 
 if TYPE_CHECKING:
@@ -39,9 +41,10 @@ if TYPE_CHECKING:
     from dpicl.data.reading.encode import LocalEncoding
     from dpicl.ground.types import Table
 
-log = logging.getLogger(__name__)
-NOTABLE, HOPELESS = 0.1, 0.4
-"""Noise of a release: from the one on a warning, from the other on a refusal."""
+LITTLE, NOTABLE, HOPELESS = 0.02, 0.1, 0.4
+"""Noise of a release: below the first all is well; from the second on a warning, from the third on
+a refusal.
+"""
 _MOST_EPSILON = 1e6
 _KEPT = 0.5
 """Equation (3)."""
@@ -70,9 +73,19 @@ class ReleasePoint:
         return self.contract, self.asked
 
     @property
+    def options(self) -> dict[str, Any]:
+        """Of the method, all of them."""
+        return dict(self.asked.options.model_dump(exclude_none=True))
+
+    @property
     def encoding(self) -> LocalEncoding:
         """Of its rows, the label last."""
         return self.method.form(*self.place).encoding
+
+    def of_release(self, drawn: Any) -> ReleasePoint:
+        """The same by a contract with the bins that a release has chosen."""
+        bins = self.method.chosen_bins(drawn)
+        return replace(self, contract=self.contract.with_bins(bins))
 
     def bins(self, table: Table) -> np.ndarray:
         """A table's rows as released ones are once these are decoded: shape (rows, columns)."""
@@ -100,6 +113,26 @@ class Marginal:
 
 
 @dataclass(frozen=True)
+class NumberQuality:
+    """Of a column's numbers.
+
+    Attributes:
+        cumulative: the largest difference of shares below an edge of a bin, as it is expected.
+        fullest, share: the bin that holds most rows, and their share. Where in it a number lies is
+            guessed from the bins beside it.
+        true, mean_apart: on benchmarks, the largest difference of shares below any number, and how
+            far the mean is off in standard deviations.
+    """
+
+    column: str
+    cumulative: float
+    fullest: str
+    share: float
+    true: float | None = None
+    mean_apart: float | None = None
+
+
+@dataclass(frozen=True)
 class Score:
     """Of a classifier that is fitted on released rows: what it is worth, the interval of 90 %
     around that, and, of a release that is there, what it scores on these rows.
@@ -111,6 +144,11 @@ class Score:
     high: float
     promised: float | None = None
     true: float | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether a number is predicted."""
+        return self.measure in ("R2", "MAE")
 
 
 @dataclass(frozen=True)
@@ -147,6 +185,7 @@ class Quality:
             counts; their errors are 1.
         columns, with_label, pairs: errors of single columns, of each with the label, and of pairs
             that were counted.
+        numbers: of each column of numbers.
         scores: of a classifier of the label.
         signal: of a plan, the AUC of a classifier on the raw rows.
         noise: equation (1) by column, where the number of rows is stated.
@@ -160,6 +199,7 @@ class Quality:
     columns: tuple[Marginal, ...] = ()
     with_label: tuple[Marginal, ...] = ()
     pairs: tuple[Marginal, ...] = ()
+    numbers: tuple[NumberQuality, ...] = ()
     scores: tuple[Score, ...] = ()
     signal: float | None = None
     noise: Mapping[str, float] = field(default_factory=dict)
@@ -187,8 +227,10 @@ class Quality:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether it says next to nothing of the rows."""
-        return self.noise_share >= HOPELESS
+        """Equation (4)."""
+        if self.signal is not None and self.auc_interval is not None:
+            return self.auc_interval[1] - 0.5 < _KEPT * (self.signal - 0.5)
+        return (self.column_error if self.columns else self.noise_share) >= HOPELESS
 
     @property
     def enough(self) -> float:
@@ -208,30 +250,28 @@ class Quality:
 
     @property
     def warning(self) -> str:
-        """How much of it would be noise, and what would be better; of one whose number of rows is
-        stated.
-        """
-        share = "all" if self.noise_share >= 1 else f"about {self.noise_share:.0%}"
-        better = f"epsilon {enough:.3g} or more, " if (enough := self.enough) < math.inf else ""
+        """What it is worth, and what would be better; of one whose number of rows is stated."""
+        enough = self.enough
+        is_more = self.epsilon < enough < math.inf
+        better = f"epsilon {enough:.3g} or more, " if is_more else ""
         # where a program holds the rows, no contract has a file
         in_program = self.point.contract.source.frame
         compared = "`session.plan(schema)`" if in_program else f"`dpicl plan {self.dataset}`"
         return (
-            f"{self.dataset}: at {self.row_count:,} rows and epsilon {self.epsilon:g}, {share} of "
-            f"what {self.method} releases of a typical column "
-            f"would be noise; expected {better}fewer columns or bins, more rows, or another "
-            f"method ({compared} compares them)"
+            f"{self.dataset}: at {round(self.row_count or 0):,} rows and epsilon {self.epsilon:g}, "
+            f"{self.method} {self.worth}; expected {better}fewer columns or bins, more rows, or "
+            f"another method ({compared} compares them)"
         )
 
     @property
     def auc(self) -> float | None:
         """What a classifier is worth; None where nothing is predicted."""
-        return self.scores[0].estimate if self.scores else None
+        return self.scores[0].estimate if self.scores and not self.scores[0].is_number else None
 
     @property
     def auc_interval(self) -> tuple[float, float] | None:
         """Where that is with 90 %."""
-        return (self.scores[0].low, self.scores[0].high) if self.scores else None
+        return None if self.auc is None else (self.scores[0].low, self.scores[0].high)
 
     @property
     def column_error(self) -> float:
@@ -256,12 +296,15 @@ class Quality:
     def is_useful(self) -> bool:
         """Equation (3)."""
         if self.signal is None or self.auc is None:
-            return self.column_error < HOPELESS / 2
+            return (self.column_error if self.columns else self.noise_share) < HOPELESS / 2
         return self.auc - 0.5 >= _KEPT * (self.signal - 0.5)
 
     @property
     def worth(self) -> str:
-        """What a plan expects of it: the end of a sentence that begins with its name."""
+        """What is expected of it: the end of a sentence that begins with its name."""
+        if not self.columns:
+            share = "all of it" if self.noise_share >= 1 else f"about {self.noise_share:.1%}"
+            return f"has noise that moves a typical column by {share}"
         errors = f"gets a typical column wrong by {self.column_error:.2g}"
         if self.auc_interval is None or self.signal is None:
             return errors
@@ -270,6 +313,31 @@ class Quality:
             f"has an expected AUC of {self.auc:.2f} ({low:.2f} to {high:.2f}) where "
             f"a classifier on the raw rows has {self.signal:.2f}, and {errors}"
         )
+
+    def _of_numbers(self) -> Iterator[str]:
+        """Sentences on numbers: errors of values, and where most rows lie in one bin."""
+        if not self.numbers:
+            return
+        worst = max(self.numbers, key=lambda one: one.cumulative)
+        mean = fmean(one.cumulative for one in self.numbers)
+        true = [one.true for one in self.numbers if one.true is not None]
+        in_truth = f" (in truth, below any number, {fmean(true):.3f})" if true else ""
+        yield (
+            f"error of shares below a number: {mean:.3f} on average{in_truth}; largest "
+            f"{worst.column} {worst.cumulative:.3f}"
+        )
+        apart = [one.mean_apart for one in self.numbers if one.mean_apart is not None]
+        if apart:
+            yield (
+                f"true error of means of numbers: {fmean(apart):.3f} standard deviations on "
+                f"average, {max(apart):.3f} at most"
+            )
+        for one in self.numbers:
+            if one.share >= _MOSTLY:
+                yield (
+                    f"{one.share:.0%} of {one.column} lie in one bin, {one.fullest}: where in it "
+                    f"is guessed; state `bins` where public knowledge has some"
+                )
 
     @property
     def kinds(self) -> list[tuple[str, tuple[Marginal, ...]]]:
@@ -289,9 +357,13 @@ class Quality:
     def sentences(self) -> Iterator[str]:
         """All that is known of a release that is there, without ends."""
         if self.row_count is not None and self.effective_rows is not None:
+            rows = f"{round(self.row_count):,d}"
             yield (
                 f"as exact as {round(self.effective_rows):,d} rows without noise, of a table of "
-                f"about {round(self.row_count):,d}"
+                f"about {rows}"
+                if self.effective_rows < self.row_count
+                else f"as exact as the table of about {rows} rows itself, as far as it stands for "
+                f"others like them"
             )
         if self.untold:
             yield (
@@ -307,12 +379,13 @@ class Quality:
                 for marginal in largest(marginals, _WORST)
             )
             yield f"error of {what}: {mean} on average; largest {worst}"
+        yield from self._of_numbers()
         for score in self.scores:
-            in_truth = "" if score.true is None else f"; in truth {score.true:.3f}"
+            in_truth = "" if score.true is None else f"; in truth {score.true:.3g}"
             yield (
-                f"{score.measure} of a classifier fitted on released rows: {score.estimate:.3f}, "
-                f"{LEVEL:.0%} between {score.low:.3f} and {score.high:.3f}; these "
-                f"rows promise {score.promised:.3f}{in_truth}"
+                f"{score.measure} of a {'model' if score.is_number else 'classifier'} fitted on "
+                f"released rows: {score.estimate:.3g}, {LEVEL:.0%} between {score.low:.3g} and "
+                f"{score.high:.3g}; these rows promise {score.promised:.3g}{in_truth}"
             )
         if not self.columns and not self.noise:
             yield (
@@ -336,6 +409,10 @@ class Quality:
                 )
 
 
+_MOSTLY = 0.5
+"""Of all rows in one bin: that is said."""
+
+
 def largest(marginals: Sequence[Marginal], count: int) -> list[Marginal]:
     """Those with the largest expected errors."""
     return sorted(marginals, key=lambda marginal: -marginal.expected)[:count]
@@ -349,34 +426,3 @@ def quality_by_noise(point: ReleasePoint, rows: int | None = None) -> Quality:
     """
     stated = rows or point.contract.population
     return Quality(point, stated, noise=point.noise(stated))
-
-
-def noisy_releases(asked: Iterable[ReleasePoint], rows: int | None = None) -> Iterator[Quality]:
-    """Those that are notably noisy at this number of rows, or the one that the contract states;
-    none if it states none.
-
-    Raises:
-        DpiclError: a release has no price.
-    """
-    for point in asked:
-        if rows or point.contract.population:
-            point.method.cost(*point.place)
-            quality = quality_by_noise(point, rows)
-            if quality.noise_share >= NOTABLE:
-                yield quality
-
-
-def check_noise(asked: Iterable[ReleasePoint], *, anyway: bool) -> None:
-    """Refuse a hopeless release among these, and log a warning of the noisiest.
-
-    Args:
-        anyway: pass it all the same.
-
-    Raises:
-        PrivacyError: what would be released, and what to do instead.
-    """
-    worst = max(noisy_releases(asked), key=lambda quality: quality.noise_share, default=None)
-    if worst is not None and worst.is_hopeless and not anyway:
-        raise PrivacyError(f"{worst.warning}; `--anyway` (`anyway=True`) releases it all the same")
-    if worst is not None:
-        log.warning("%s", worst.warning)

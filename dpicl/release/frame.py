@@ -13,6 +13,7 @@ import pyarrow as pa
 from dpicl.ground.errors import DpiclError
 
 if TYPE_CHECKING:
+    from dpicl.data.conditions import Where
     from dpicl.release.release import Release
 
 _WITH_GAPS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
@@ -23,13 +24,14 @@ class ReleasedTable(pd.DataFrame):
     is read back.
     """
 
-    _metadata = ["_release", "_schema"]
+    _metadata = ["_release", "_schema", "_where"]
     _release: Release
     _schema: pa.Schema
+    _where: Where | None
 
     @classmethod
-    def of(cls, release: Release, rows: pa.Table) -> ReleasedTable:
-        """The rows of a release."""
+    def of(cls, release: Release, rows: pa.Table, where: Where | None = None) -> ReleasedTable:
+        """The rows of a release, all of which meet a condition."""
         frame = rows.to_pandas(date_as_object=False)
         for field in rows.schema:
             # else pandas would make floats or objects of them
@@ -40,6 +42,7 @@ class ReleasedTable(pd.DataFrame):
         table = cls(frame)
         table._release = release
         table._schema = rows.schema
+        table._where = where
         return table
 
     @property
@@ -85,12 +88,12 @@ class ReleasedTable(pd.DataFrame):
         return self._write(path_or_buf, "csv")
 
     def _write(self, path: Any, form: str) -> None:
-        if not self._release.arrow(len(self)).equals(self.to_arrow()):
+        if not self._release.arrow(len(self), self._where).equals(self.to_arrow()):
             raise DpiclError(
                 f"to_{form}: this table was changed since it was released; expected "
                 f"pandas.DataFrame(table).to_{form}(…)"
             )
-        self._release.write(Path(path), form, len(self))
+        self._release.write(Path(path), form, len(self), self._where)
         if form == "csv" and (told := self._release.contract.formula_warning):
             warnings.warn(f"{Path(path).name}{told}", stacklevel=3)
 

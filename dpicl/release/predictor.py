@@ -1,11 +1,18 @@
 """A predictor fitted on released rows only, on the bins of every column.
 
-    classes    logistic regression on one indicator for each bin: on the public sets at epsilon 1,
-               boosted trees gained nothing over it for thirty times its work, as rows of the model
-               differ by nothing but bins
-    numbers    boosted trees of eight leaves on the bins' order: R2 .60 against .57 of ridge
-               regression on `calhousing` at epsilon 1. They are fitted on every row, though many
-               are alike: scikit-learn's least size of a leaf counts rows, whatever they weigh
+    classes    the mean of two models. Logistic regression on an indicator for each bin and, of
+               numbers, where the bin lies among the values and among the rows, of so little weight
+               as a tenth of the rows there are: noise is learned by more, as rows that are drawn
+               cost nothing. Boosted trees on the bins' order, which find what several columns say
+               together; of eight leaves where there are few rows. Where releases simulated from
+               this one do not show that the answers are right about as often as the most frequent
+               label, that is what is answered, with probabilities in the same order
+    numbers    boosted trees of eight leaves on the bins' order, of the mean of each of the label's
+               bins. They are fitted on every row, though many are alike: scikit-learn's least size
+               of a leaf counts rows, whatever they weigh
+
+On nine public sets at epsilon 1 and 10 the AUC is as high, on average, as the better one of two
+models has that are fitted on `release.table()` (`make bench TOPIC=accuracy`).
 
 What is predicted is of the contract's type: a category as the contract writes it, the answer where
 a rule puts several values together, a number or a date. Labels that are given to `score` or `fit`
@@ -25,11 +32,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from sklearn.base import BaseEstimator, TransformerMixin
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    VotingClassifier,
+)
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Tags, check_array, column_or_1d, get_tags
 
 from dpicl.contract.columns.base import is_text
@@ -40,8 +52,15 @@ from dpicl.data.values import Meaning, RowForm
 from dpicl.ground.errors import DataError, DpiclError
 from dpicl.ground.types import ReleasedRows
 
-_LEAVES = 8
+_FEW_LEAVES, _LEAVES, _FEW_TREES, _TREES, _FEW_ROWS = 8, 31, 60, 100, 2000
+_WEIGHT, _LINEAR = 0.1, 3.0
+"""Of logistic regression: its rows for each row there is; and how much more easily a slope is
+learned than a bin.
+"""
 _SHOWN = 9
+_STEPS = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
+_UNLIKE, _LEAST = 1 / 500, 1e-9
+"""Of `Cautious`: t, the rows that may have another answer, and the least probability."""
 
 
 class RowsError(DataError, ValueError):
@@ -49,16 +68,14 @@ class RowsError(DataError, ValueError):
 
 
 class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """From rows with the contract's columns (others are not looked at) to bins, as numbers or with
-    an indicator for each.
+    """From rows with the contract's columns (others are not looked at) to bins, as numbers.
 
     Rows are a data frame of pandas, polars or Arrow, or an array with these columns, in this order,
     and no others.
     """
 
-    def __init__(self, meanings: Sequence[Meaning], *, indicators: bool) -> None:
+    def __init__(self, meanings: Sequence[Meaning]) -> None:
         self.meanings = meanings
-        self.indicators = indicators
 
     @property
     def feature_names_in_(self) -> np.ndarray:
@@ -77,8 +94,7 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, rows: Any) -> np.ndarray:
-        """Shape (rows, columns), or (rows, bins of all columns), float64; a value that a column
-        cannot hold is nan, or has no indicator.
+        """Shape (rows, columns), float64; nan where a column cannot hold the value.
 
         Raises:
             RowsError: there are no rows, a column is missing, or one is of another kind than the
@@ -137,13 +153,7 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def of(self, codes: np.ndarray) -> np.ndarray:
         """The same of codes, shape (rows, columns)."""
-        if not self.indicators:
-            return np.where(codes == UNKNOWN, np.nan, codes)
-        columns = [
-            codes[:, [place]] == np.arange(meaning.count)
-            for place, meaning in enumerate(self.meanings)
-        ]
-        return np.hstack(columns).astype(np.float64)
+        return np.where(codes == UNKNOWN, np.nan, codes)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -154,7 +164,31 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return True
 
     def __repr__(self) -> str:
-        return f"BinIndicators({', '.join(meaning.column for meaning in self.meanings)})"
+        return f"Bins({', '.join(meaning.column for meaning in self.meanings)})"
+
+
+class BinFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """From bins to features of a linear model: each bin has its line in the table of its column,
+    nan a line of zeros.
+    """
+
+    def __init__(self, tables: Sequence[np.ndarray]) -> None:
+        self.tables = tables
+
+    def fit(self, bins: np.ndarray, labels: Any = None) -> BinFeatures:
+        """There is nothing to learn."""
+        return self
+
+    def transform(self, bins: np.ndarray) -> np.ndarray:
+        """Shape (rows, features), float64."""
+        features = []
+        for table, column in zip(self.tables, bins.T, strict=True):
+            lines = np.vstack([table, np.zeros(table.shape[1])])
+            features.append(lines[np.nan_to_num(column, nan=len(table)).astype(np.int64)])
+        return np.hstack(features)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -278,6 +312,44 @@ def _label_column(name: str, labels: Any) -> pa.Array:
     return column_of(name, labels)
 
 
+class Cautious(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose answers are the most frequent label for all but a few rows, in the order
+    of its own probabilities: where what it has learned may be noise.
+
+    Shares of labels times (p / share)^t, t as large as that allows.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Cautious:
+        """Fit the model, and find t by these rows."""
+        self.model.fit(X, y)
+        self.classes_ = self.model.classes_
+        self.shares_ = np.array([np.mean(y == one) for one in self.classes_])
+        self.step_ = 0.0
+        logs = self._logs(X)
+        for step in _STEPS:
+            answers = (step * logs + np.log(self.shares_)).argmax(axis=1)
+            if np.mean(answers != self.shares_.argmax()) <= _UNLIKE:
+                self.step_ = step
+                break
+        return self
+
+    def _logs(self, X: np.ndarray) -> np.ndarray:
+        chances = np.maximum(self.model.predict_proba(X), _LEAST)
+        return np.asarray(np.log(chances) - np.log(self.shares_))
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Shape (rows, labels)."""
+        leaning = self.step_ * self._logs(X) + np.log(self.shares_)
+        return np.asarray(softmax(leaning, axis=1))
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Shape (rows,)."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
 class Predictor(Pipeline):  # type: ignore[misc]
     """`Bins`, and a model of them that learns places of classes, whose values scikit-learn may take
     for numbers; labels may come in any type that the contract reads.
@@ -325,9 +397,20 @@ class Predictor(Pipeline):  # type: ignore[misc]
         )
 
 
-def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Predictor:
+def fitted(
+    rows: ReleasedRows,
+    form: RowForm,
+    contract: Contract,
+    count: float | None = None,
+    *,
+    is_sure: bool = True,
+) -> Predictor:
     """A pipeline of `Bins` and a model, which predicts values of the label's column, or else its
     answers.
+
+    Args:
+        count: how many rows there are, as far as the release says; those given if None.
+        is_sure: whether what is learned may name other labels than the most frequent one.
 
     Raises:
         DpiclError: the contract has no label.
@@ -337,27 +420,61 @@ def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Predictor:
             f"{contract.name}: states no label, or nothing to predict it from; expected `label` "
             f"and one more column"
         )
+    seen = form.seen(rows.codes)
+    assert seen.label is not None
     labels = Labels.of(form.label, contract)
     bins = form.encoding.decode(rows.codes)
-    weights = None
     targets = labels.targets
     if labels.is_number:
-        model: Any = HistGradientBoostingRegressor(
-            max_leaf_nodes=_LEAVES, early_stopping=False, random_state=0
-        )
+        targets = np.where(np.isnan(targets), np.nan, seen.label.means(len(targets)))
         bins = bins[~np.isnan(targets[bins[:, -1]])]
     else:
-        bins, weights = np.unique(bins[targets[bins[:, -1]] != UNKNOWN], axis=0, return_counts=True)
-        model = (
-            LogisticRegression(max_iter=1000)
-            if len(np.unique(bins[:, -1])) > 1
-            else DummyClassifier()
-        )
+        bins = bins[targets[bins[:, -1]] != UNKNOWN]
     if not len(bins):
         raise DpiclError(
             f"{contract.name}: no released row has a label; expected a larger epsilon, or "
             f"`release.table()`"
         )
-    features = Bins(form.features, indicators=not labels.is_number)
-    model.fit(features.of(bins[:, :-1]), targets[bins[:, -1]], sample_weight=weights)
+    count = len(bins) if count is None else count
+    features = Bins(form.features)
+    learned = targets[bins[:, -1]]
+    if labels.is_number:
+        model: Any = HistGradientBoostingRegressor(
+            max_leaf_nodes=_FEW_LEAVES, early_stopping=False, random_state=0
+        )
+    elif len(np.unique(learned)) > 1:
+        tables = [_table(meaning) for meaning in seen.features]
+        linear = LogisticRegression(C=_WEIGHT * count / len(bins), max_iter=1000)
+        is_small = count < _FEW_ROWS
+        trees = HistGradientBoostingClassifier(
+            max_leaf_nodes=_FEW_LEAVES if is_small else _LEAVES,
+            max_iter=_FEW_TREES if is_small else _TREES,
+            early_stopping=False,
+            random_state=0,
+        )
+        model = VotingClassifier(
+            [("linear", make_pipeline(BinFeatures(tables), linear)), ("trees", trees)],
+            voting="soft",
+        )
+        model = model if is_sure else Cautious(model)
+    else:
+        model = DummyClassifier()
+    model.fit(features.of(bins[:, :-1]), learned)
     return Predictor([("bins", features), ("model", model)], labels)
+
+
+def _table(meaning: Meaning) -> np.ndarray:
+    """A line for each bin, of an indicator and, of numbers, two standardised ones: the mean of the
+    bin, and its middle rank.
+    """
+    indicators = np.eye(meaning.count)
+    if meaning.categories:
+        return indicators
+    inner = len(meaning.edges) - 1
+    shares = np.array(meaning.shares)
+    lines = [meaning.means(inner), np.cumsum(shares) - shares / 2]
+    scaled = np.zeros((meaning.count, len(lines)))
+    for place, line in enumerate(lines):
+        apart = line - shares @ line
+        scaled[:inner, place] = _LINEAR * apart / max(float(np.sqrt(shares @ apart**2)), 1e-12)
+    return np.hstack([indicators, scaled])

@@ -2,6 +2,7 @@
 
     release = dpicl.protect("customers", epsilon=1)
     release.table(10_000)        a pandas DataFrame
+    release.table(500, where={"city": "north", "age": (18, 30)})
     release.demonstrations(8)    .text(), .chat(), .alpaca(), ...
     release.predictor()          a scikit-learn classifier or regressor
     release.quality()            expected errors, and what a classifier is worth
@@ -15,7 +16,7 @@ Guarantee   none spent: everything here is post-processing of what was charged, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -30,7 +31,11 @@ import pyarrow.parquet as pq
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
-from dpicl.data.values import RowForm
+from dpicl.contract.models import Contract
+from dpicl.data.central.conditional import Weights
+from dpicl.data.conditions import Where, conditional_form
+from dpicl.data.related_rows import drawn_rows
+from dpicl.data.values import RowForm, central_form
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.files import finite
 from dpicl.ground.randomness import Draws
@@ -38,10 +43,12 @@ from dpicl.ground.types import MADE_ROWS, ReleasedRows
 from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.base import CellCost, draws_for
 from dpicl.methods.grid import points
-from dpicl.methods.tabular_method import Released, TabularMethod
+from dpicl.methods.tabular_method import Released, TabularMethod, no_model
 from dpicl.release.one_release import PublishedRelease
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from dpicl.quality import Quality
     from dpicl.release.certificate import Certificate
     from dpicl.release.frame import ReleasedTable
@@ -208,6 +215,22 @@ class Release:
         return self.published.spent
 
     @property
+    def worth(self) -> tuple[str, ...]:
+        """What it is worth, in a sentence: by what noise does to as many rows as it says there are.
+        Nothing of what is not known by that: `quality()` says more.
+        """
+        from dpicl.quality.worth import ReleasePoint, quality_by_noise
+
+        method, contract = METHODS[self.method], self.contract
+        if not isinstance(method, TabularMethod) or method.is_series(contract):
+            return ()
+        drawn = self.published.drawn
+        rows = round(method.row_count(drawn)) if method.derive_stage else contract.population
+        point = ReleasePoint(contract, method, self.published.planned.point).of_release(drawn)
+        quality = quality_by_noise(point, rows)
+        return (f"{method.title} {quality.worth}.",) if quality.noise else ()
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
         benchmark = self.contract.is_benchmark
@@ -231,19 +254,22 @@ class Release:
             self.contract, self.method, release.planned.point, release.settings, release.facts
         )
 
-    def write(self, path: Path, form: str, count: int | None = None) -> str:
+    def write(
+        self, path: Path, form: str, count: int | None = None, where: Where | None = None
+    ) -> str:
         """A file of rows or demonstrations, and its certificate beside it; never over another file.
         Gives what is in it, in words.
 
         Args:
             form: `csv` or `parquet`, of a table; else one of `demonstrations.FORMS`.
             count: of rows or demonstrations, as `arrow` and `demonstrations` take it.
+            where: of rows, as `arrow` takes it.
 
         Raises:
             ParameterError: another file stands there, or the method releases nothing of this form.
         """
         if form in TABLE_FORMS:
-            table = self.arrow(count)
+            table = self.arrow(count, where)
             what = (
                 f"{table.num_rows} rows of {table.num_columns} "
                 f"columns{self.contract.formula_warning if form == 'csv' else ''}"
@@ -270,27 +296,45 @@ class Release:
 
         write_certified(path, write, self.certificate, self.published.settings)
 
-    def arrow(self, count: int | None = None) -> pa.Table:
+    def arrow(self, count: int | None = None, where: Where | None = None) -> pa.Table:
         """Rows of the released model, in the contract's columns and types; the same again for the
-        same number.
+        same number and condition.
 
         Args:
             count: of rows; None is the contract's `population`, or else 10,000.
+            where: by column what all of them have: a value, a list of values, or of numbers and
+                dates a tuple of the least and the largest. None stands for a missing value.
+                `{"city": "north", "age": (18, 30)}`
 
         Raises:
-            ParameterError: it is no positive number, or the method releases no rows.
+            ParameterError: it is no positive number, the method releases no rows, or the condition
+                is met by none.
         """
         check_has_rows(self.method)
         count = whole("rows", (self.contract.population or ROWS) if count is None else count)
-        chance = self._draws.public(
-            "table", f"{self.published.planned.point.key},{count}"
-        ).generator()
-        codes = (self._usual if count <= MADE_ROWS else self._rows(count)).codes
-        return self._form.table(
-            codes[chance.permutation(len(codes))[:count]], self.contract, chance
-        )
+        point = self.published.planned.point
+        form = self._form.seen(self._usual.codes)
+        weights: Weights | None = None
+        named = f"{point.key},{count}"
+        if where:
+            form, weights = conditional_form(form, where)
+            named = f"{named},{sorted(where)}"
+        chance = self._draws.public("where" if where else "table", named).generator()
 
-    def table(self, n: int | None = None) -> ReleasedTable:
+        def draw(size: int) -> np.ndarray:
+            if weights is not None:
+                drawn, method = self.published.drawn, tabular(self.method)
+                place = drawn, self.contract, point, self._draws
+                return method.rows_where(*place, size, weights).codes
+            codes = (self._usual if size <= MADE_ROWS else self._rows(size)).codes
+            return codes[chance.permutation(len(codes))[:size]]
+
+        if not self.contract.relations:
+            return form.table(draw(count), self.contract, chance)
+        rows = drawn_rows(form, self.contract, count, draw, chance)
+        return form.table(rows.codes, self.contract, chance, rows.shares, rows.totals)
+
+    def table(self, n: int | None = None, where: Where | None = None) -> ReleasedTable:
         """As `arrow`, as a pandas DataFrame with `.to_arrow()` and `.to_polars()`, whose files come
         with a certificate.
 
@@ -299,7 +343,7 @@ class Release:
         """
         from dpicl.release.frame import ReleasedTable
 
-        return ReleasedTable.of(self, self.arrow(n))
+        return ReleasedTable.of(self, self.arrow(n, where), where)
 
     def demonstrations(self, k: int | None = None) -> Demonstrations:
         """So many demonstrations; None is as many as the release was asked for.
@@ -348,9 +392,18 @@ class Release:
         Raises:
             ParameterError: the method releases no rows.
         """
+        from threadpoolctl import threadpool_limits
+
+        from dpicl.quality.replicates import beats_majority
+        from dpicl.quality.worth import ReleasePoint
         from dpicl.release.predictor import fitted
 
-        return fitted(self._usual, self._form, self.contract)
+        rows, method = self._usual, tabular(self.method)
+        point = ReleasePoint(self.contract, method, self.published.planned.point)
+        with threadpool_limits(1):
+            is_sure = beats_majority(point, self.published.drawn)
+        count = method.row_count(self.published.drawn)
+        return fitted(rows, self._form, self.contract, count, is_sure=is_sure)
 
     def quality(self, simulations: int = 20) -> Quality:
         """How good the release is, from what was released alone: errors of marginals, a
@@ -385,6 +438,37 @@ class Release:
         with threadpool_limits(1):
             point = ReleasePoint(self.contract, tabular(self.method), self.published.planned.point)
             return quality_of(point, self.published.drawn, test=test, count=simulations)
+
+    def plot(
+        self, columns: Sequence[str] | None = None, pairs: int = 3, simulations: int = 10
+    ) -> Figure:
+        """Released columns as bars with their errors, and the pairs of them that depend most on
+        each other: a figure of matplotlib. An error is where 90 % of true shares are, as releases
+        simulated from this one have it.
+
+        Args:
+            columns: their names; all if left out.
+            pairs: so many at most.
+            simulations: more are slower, with steadier errors. At least 4.
+
+        Raises:
+            ParameterError: a name is no released column, or the method releases no rows.
+            DpiclError: matplotlib is not installed.
+        """
+        check_has_quality(self.contract, self.method)
+        check_has_rows(self.method)
+        from threadpoolctl import threadpool_limits
+
+        from dpicl.quality.picture import columns_figure
+        from dpicl.quality.shown import shown
+        from dpicl.quality.worth import ReleasePoint
+
+        simulations = whole("simulations", simulations, _FEWEST, None)
+        pairs = whole("pairs", pairs, 0)
+        point = ReleasePoint(self.contract, tabular(self.method), self.published.planned.point)
+        with threadpool_limits(1):
+            panels = shown(point, self.published.drawn, columns, pairs, simulations)
+        return columns_figure(panels)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: what it is, a few rows (or the demonstrations where there are
@@ -434,7 +518,12 @@ class Release:
 
     @property
     def _form(self) -> RowForm:
-        return tabular(self.method).form(self.contract, self.published.planned.point)
+        return tabular(self.method).form(self._binned, self.published.planned.point)
+
+    @property
+    def _binned(self) -> Contract:
+        method = tabular(self.method)
+        return self.contract.with_bins(method.chosen_bins(self.published.drawn))
 
     @property
     def _draws(self) -> Draws:
@@ -472,6 +561,20 @@ def check_has_quality(contract: Declared, method: str | None) -> None:
             contract.name,
             "a release that is not of a horizon: periods are not simulated",
         )
+
+
+def check_where(contract: Declared, method: str, where: Where) -> None:
+    """Refuse a condition on rows before there are any. Raises ParameterError: the method has no
+    model of rows, or no row of the contract can meet it.
+    """
+    of_rows = METHODS[method]
+    if (
+        not isinstance(contract, Contract)
+        or not isinstance(of_rows, TabularMethod)
+        or type(of_rows).rows_where is TabularMethod.rows_where
+    ):
+        raise no_model(method)
+    conditional_form(central_form(contract), where)
 
 
 def check_has_rows(method: str) -> None:

@@ -22,7 +22,8 @@ from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.base import Method
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.quality.worth import ReleasePoint, check_noise
+from dpicl.quality.gate import check_noise
+from dpicl.quality.worth import ReleasePoint
 from dpicl.release.names import ReleaseFacts
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ import pyarrow as pa
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
 from dpicl.contract.pipeline import Point, unit_key
+from dpicl.data.central.chosen_bins import Bins
 from dpicl.data.reading.batches import held_out, merged_violations
 from dpicl.data.reading.checks import rules_of, violations
 from dpicl.data.reading.files import in_batches, survey
@@ -43,7 +44,7 @@ from dpicl.ledger import content_version
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.base import draws_for
 from dpicl.methods.grid import draw, prepare
-from dpicl.methods.tabular_method import TabularMethod
+from dpicl.methods.tabular_method import Arrays, TabularMethod
 from dpicl.release.table_files import (
     INDEX,
     Batches,
@@ -339,14 +340,12 @@ def drafted(
                 key, _, array = name.partition(_BETWEEN)
                 stored.setdefault(key, {})[array] = values
             if any(point.key not in stored for point in asked):
-                raise RunError(
-                    f"{contract.name}: a batch was counted for other releases of {method}; start a "
-                    f"new run"
-                )
+                raise _other_releases(contract, method)
             counts.append(stored)
+        bins = _settled(rows, method, batches, 0, asked)
         drawn = {
             point.key: of_method.merge(
-                [batch[point.key] for batch in counts], contract, point, draws
+                [batch[point.key] for batch in counts], contract, point, draws, bins[point.key]
             )
             for point in asked
         }
@@ -362,18 +361,67 @@ def counted(
     contract = batches.contract
     of_method = tabular(method)
     seed = asked[0].seed
-    folder = private_folder(rows.folder, unit_key(method, rows.contract.name, seed), "counts")
-    path = folder / f"{number:05}.npz"
+    path = _counts_folder(rows, method, seed) / f"{number:05}.npz"
     if not path.exists():
         for point in asked:
             of_method.check(contract, point)
+        bins = _settled(rows, method, batches, number, asked)
         draws = draws_for(contract, seed).of_batch(number)
         shared = batches.train(number).sharing()
         arrays = {
             f"{point.key}{_BETWEEN}{name}": values
             for point in asked
-            for name, values in of_method.count(shared, contract, point, draws).items()
+            for name, values in of_method.count(
+                shared, contract.with_bins(bins[point.key]), point, draws
+            ).items()
         }
         check_open(path.parent)
         write_arrays(path, arrays, mode=PRIVATE_MODE)
     return path
+
+
+def _settled(
+    rows: Rows, method: str, batches: Batches, first: int, asked: Sequence[Point[Any]]
+) -> dict[str, Bins]:
+    """Bins of each release that nobody states, chosen once from all batches; whoever needs them
+    looks at those that nobody has looked at yet, from this one on.
+    """
+    contract = batches.contract
+    of_method = tabular(method)
+    seed = asked[0].seed
+    folder = _counts_folder(rows, method, seed)
+    path = folder / "bins.json"
+    if not contract.open_numbers:
+        return {point.key: {} for point in asked}
+    if not path.exists():
+        looks = dict[int, Arrays]()
+        for number in (*range(first, batches.count), *range(first)):
+            look = folder / f"look-{number:05}.npz"
+            if not look.exists():
+                draws = draws_for(contract, seed).of_batch(number)
+                seen = of_method.look(batches.train(number), contract, draws)
+                check_open(folder)
+                write_arrays(look, dict(seen), mode=PRIVATE_MODE)
+            looks[number] = read_arrays(look)
+        in_order = [looks[number] for number in sorted(looks)]
+        draws = draws_for(contract, seed)
+        chosen = {point.key: of_method.choose(in_order, contract, point, draws) for point in asked}
+        check_open(folder)
+        write_json(path, chosen, mode=PRIVATE_MODE)
+    settled: dict[str, Bins] = {
+        key: {name: tuple(edges) for name, edges in bins.items()}
+        for key, bins in read_json(path).items()
+    }
+    if any(point.key not in settled for point in asked):
+        raise _other_releases(contract, method)
+    return settled
+
+
+def _other_releases(contract: Contract, method: str) -> RunError:
+    return RunError(
+        f"{contract.name}: a batch was counted for other releases of {method}; start a new run"
+    )
+
+
+def _counts_folder(rows: Rows, method: str, seed: int) -> Path:
+    return private_folder(rows.folder, unit_key(method, rows.contract.name, seed), "counts")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpicl.contract.periods import clock, read_period
+from dpicl.data.conditions import Where
 from dpicl.data.prompts import MOST_SHOTS, asking_query
 from dpicl.data.text_files import Formed, load_public_texts, load_texts, split_texts
 from dpicl.ground.errors import LedgerError, ParameterError
@@ -142,10 +143,13 @@ def not_released(planned: PlannedRelease, settings: Settings, period: str | None
 class TextRelease(Release):
     """Demonstrations that a language model wrote from private texts."""
 
-    def arrow(self, count: int | None = None) -> pa.Table:
+    def arrow(self, count: int | None = None, where: Where | None = None) -> pa.Table:
         """The first texts, all of them where no number is given, with the names of their labels:
-        columns `label` and `text`, strings. Raises ParameterError: there are not so many.
+        columns `label` and `text`, strings. Raises ParameterError: there are not so many, or a
+        condition is given.
         """
+        if where:
+            raise ParameterError("where", self.dataset, "no condition on texts: filter the table")
         texts = self.published.drawn
         most = len(self.published.drawn)
         if count is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dpicl.contract.payment import ACCOUNTS_ADD_UP, NOTHING_RELEASED, WALLETS_ADD_UP
+from dpicl.ground.installed import extra_missing
 from dpicl.models.kinds import kind_named
 from dpicl.report import sentences, words
 from dpicl.report.answers import answers, mass_blocks
@@ -29,6 +30,7 @@ from dpicl.report.blocks import (
     TableCell,
 )
 from dpicl.report.cells import Cells, is_released
+from dpicl.report.columns import columns_svg
 from dpicl.report.decision import CELL, decision, gain_table, in_odds, leading, promised
 from dpicl.report.figures import Figures
 from dpicl.report.load import Manifest, ReleasedExamples, Run
@@ -83,7 +85,10 @@ def report_of(
         ("figures", "Figures"): [Paragraph(figures.missing)]
         if figures.missing
         else [figure for _, figure in figures.by_method],
-        ("accuracy", "Accuracy"): [*_accuracy(run, gains, cells.anchors), *who.shares],
+        ("worth", "Released columns and rows"): list(_worth(run)),
+        ("accuracy", "Accuracy"): [*_accuracy(run, gains, cells.anchors), *who.shares]
+        if len(run.results) or not run.worth
+        else [],
         ("labels", "Probability on the labels"): list(mass_blocks(run.labelled)),
         ("groups", f"By {who.column}"): list(who.groups),
         ("fitted", "What was released, judged by the baselines"): fitted,
@@ -148,10 +153,12 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
     if odds := in_odds(manifest):
         yield Paragraph(odds)
     if not len(results):
-        yield Paragraph(
-            "No model was queried in this run: it states what privacy costs, not what accuracy it "
-            "leaves."
+        left = (
+            "what was released, and what it is worth, stands below"
+            if run.worth
+            else "it states what privacy costs, not what accuracy it leaves"
         )
+        yield Paragraph(f"No model was queried in this run: {left}.")
     elif not (shown := list(decision(run, gains))):
         yield Paragraph("No private in-context answers are among the results.")
     else:
@@ -240,6 +247,22 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
             yield FoldedBlock(
                 METRICS[metric], blocks, level=2, is_open=metric in ("rouge1", "absolute_error")
             )
+
+
+def _worth(run: Run) -> Iterator[Block]:
+    """Of releases of private rows: a picture, what they are worth, some rows."""
+    for unit in run.worth:
+        for key, found in unit.cells.items():
+            title = f"{words.method_name(unit.method)}, {unit.dataset}, {cell_label(key)}"
+            if extra_missing("matplotlib"):
+                yield Heading(title)
+            else:
+                caption = "Shares of released rows; lines show where 90 % of true shares are."
+                yield Figure(title, columns_svg(found.columns), caption)
+            yield Bullets(tuple(found.told))
+            heads = tuple(found.rows[0]) if found.rows else ()
+            rows = (tuple(row.values()) for row in found.rows)
+            yield TableBlock.of(f"Some rows: {title}", heads, rows)
 
 
 def _guarantees(run: Run) -> Iterator[Block]:

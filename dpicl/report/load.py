@@ -20,6 +20,7 @@ from dpicl.ground.yaml_file import validate
 from dpicl.methods.evaluation import results_frame_columns
 from dpicl.models.asking import AskedBy
 from dpicl.models.kinds import kind_named
+from dpicl.quality.shown import Worth
 from dpicl.report.cells import (
     Cells,
     FirstAnswers,
@@ -34,6 +35,7 @@ from dpicl.report.cells import (
 from dpicl.runs.artefacts import FORMS, VALUES
 from dpicl.runs.client_reports import Counted
 from dpicl.runs.results import TIMING_COLUMNS
+from dpicl.runs.worth import WORTH
 
 TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
 RESULT_NUMBERS = (
@@ -241,6 +243,16 @@ class Forms:
 
 
 @dataclass(frozen=True)
+class ReleasedWorth:
+    """What releases of one unit on private rows are worth, by cell."""
+
+    method: str
+    dataset: str
+    seed: str
+    cells: dict[str, Worth]
+
+
+@dataclass(frozen=True)
 class Run:
     """A run folder, read and checked; missing tables are empty frames."""
 
@@ -259,6 +271,7 @@ class Run:
     """Answers to public queries that are labels, cell by cell."""
     first: FirstAnswers | None = None
     """What was asked first, and answered."""
+    worth: tuple[ReleasedWorth, ...] = ()
 
 
 def load_run(folder: Path) -> Run:
@@ -314,6 +327,10 @@ def load_run(folder: Path) -> Run:
         dict(counts),
         labelled,
         first,
+        tuple(
+            ReleasedWorth(*unit, cells)
+            for unit, cells in _by_unit(folder, WORTH, TypeAdapter(dict[str, Worth]), "releases")
+        ),
     )
 
 

@@ -377,8 +377,9 @@ def _score_rows(folder: UnitFolder, numbers: Mapping[Cell, int]) -> None:
     contract = folder.contract
     unit = replace(folder.unit, evaluated_cells=tuple(numbers))
     shown = contexts(method, read_released(folder), contract, unit, folder.draws)
-    asked = method.bins(folder.rows.queries(), contract)
-    for cell, scores in answered_rows(tabular_model_of(folder.run), shown, asked, contract):
+    model = tabular_model_of(folder.run)
+    queries = folder.rows.queries()
+    for cell, scores in answered_rows(model, shown, method, queries, contract):
         write_arrays(
             _cell_file(folder, numbers[cell]), {cell.key: scores}, mode=_prompts_mode(folder)
         )

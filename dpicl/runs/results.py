@@ -35,6 +35,7 @@ from dpicl.runs.client_reports import NO_TRUE_ROWS, collections_of, counted_of, 
 from dpicl.runs.plan import ASKED
 from dpicl.runs.probe import DESCRIPTIONS, beside_file, describe_model
 from dpicl.runs.run_folder import Plan, UnitFolder, not_run, read_plan, spending_of
+from dpicl.runs.worth import write_worth
 
 PACKAGES = (
     "numpy",
@@ -81,6 +82,7 @@ def collect(run: str) -> str:
     rows = results_of(folder, plan.units)
     write_csv(folder / "results.csv", results_frame_columns(), rows)
     write_csv(folder / "timings.csv", TIMING_COLUMNS, timings_of(folder, plan.units))
+    write_worth(folder, plan, settings)
     write_json(folder / MANIFEST, _manifest(folder, plan, settings), replace=True)
     return f"{len(rows)} results"
 

@@ -10,6 +10,7 @@ from lab.benchmarks.answers import (
     evolved_rows,
     gaussian_noise,
     local_accuracy,
+    strangers,
     voted_labels,
     wide_local,
 )
@@ -27,6 +28,11 @@ PARTS = (
     wide_local.measure,
     chosen_counts.measure_floor,
     chosen_counts.measure_time,
+    strangers.bins,
+    strangers.predictor,
+    strangers.floor,
+    strangers.wide,
+    strangers.plan,
 )
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -255,10 +256,10 @@ class Compared:
             measure(contract, made, EPSILONS, ways, 10_000 + repeat) for repeat in range(REPEATS)
         ]
         true: dict[tuple[int, float], float] = {}
-        for place, epsilon in trials[0].outcomes:
+        for place, epsilon in product(range(len(ways)), EPSILONS):
             outlook, outcomes = (
                 _outlook(plan, ways[place], epsilon),
-                [trial.outcomes[place, epsilon] for trial in trials],
+                [trial.outcomes[place][epsilon] for trial in trials],
             )
             losses = [
                 made.truth.auc - outcome.quality.auc for outcome in outcomes if outcome.quality

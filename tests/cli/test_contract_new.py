@@ -203,7 +203,7 @@ def test_an_own_contract_in_the_place_of_a_shipped_one_gets_no_second_account(
     """The rows pay, whatever the contracts are called: neither a name of a shipped one nor its
     removal opens another budget.
     """
-    release = "--epsilon 1 --shots 2"
+    release = "--epsilon 2 --shots 2"
     _own(project, "shop")
     cli(f"protect shop {release} --out first.jsonl")
     _own(project, "adult")

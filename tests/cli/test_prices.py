@@ -65,7 +65,7 @@ def test_what_a_cap_refuses_is_refused_after_the_price(till: Place) -> None:
     for line in ("protect till --out a.jsonl", "synth till --rows 5 --out a.parquet"):
         asked = till.dpicl(f"{line} --epsilon 9 --dry-run --json")
         assert asked.returncode == 2
-        assert "account 'till': a new release costs epsilon=18" in asked.stderr
+        assert "account 'till': a new release costs epsilon=9" in asked.stderr
         assert [charge["allowed"] for charge in json.loads(asked.stdout)] == [False]
         refused = complaint(till.dpicl(f"{line} --epsilon 9"))
         assert refused == asked.stderr.splitlines()[-1].removeprefix("dpicl: ")

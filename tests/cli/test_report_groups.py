@@ -98,7 +98,7 @@ def test_private_held_out_rows_are_never_shown(place: Place, cli: Cli) -> None:
     assert "by=member" in cli.refused("report charged --by member")
 
 
-REPLACED = 100 / (1 + 99 * math.exp(-2 * math.log(1 + (math.exp(1) - 1) / 2)))
+REPLACED = 100 / (1 + 99 * math.exp(-1))
 """In per cent: a suspicion of 1 % after a release of epsilon 1 of half of the rows, where a row is
 replaced.
 """

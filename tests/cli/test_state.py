@@ -536,7 +536,7 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(
     with place.entered(**third):
         restore = f"state restore {file} --key {key}"
         (account,) = printed("dpicl state restore FILE", cli(f"{restore} --json"))["accounts"]
-        assert account["epsilon_spent"] > 1 and "is a ledger already" in cli.refused(restore)
+        assert account["epsilon_spent"] == 1 and "is a ledger already" in cli.refused(restore)
 
 
 def test_a_release_that_the_ledger_has_lost_is_named(home: Path, cli: Cli, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_it_says_who_signed_and_what_was_promised(place: Place, cli: Cli, file: 
     key = cli("verify --show-key").strip()
     first, second = cli(f"verify {file}").splitlines()
     assert first == f"verified.csv: is as it was certified, signed by this installation, key {key}."
-    assert second.startswith("Differential privacy with epsilon 2 and delta 0 for one row")
+    assert second.startswith("Differential privacy with epsilon 1 and delta 0 for one row")
     assert "of a cap of epsilon 1000" in second
     alone = cli(f"verify {certificate_of(file)}").splitlines()[0]
     assert "no file was compared, it is of verified.csv" in alone
@@ -61,7 +61,7 @@ def test_a_changed_byte_and_a_missing_file_are_told_apart(
         ),
     )
     file.write_bytes(content)
-    beside.write_bytes(statement.replace(b'"epsilon": 2', b'"epsilon": 1', 1))
+    beside.write_bytes(statement.replace(b'"epsilon": 1', b'"epsilon": 2', 1))
     code, told = cli.ended(f"verify {file}")
     assert code == 1
     assert told.endswith("was changed after it was signed, or its signature was\n")
@@ -95,7 +95,7 @@ def test_elsewhere_the_issuers_key_is_needed_and_its_own_key_is_no_help(
 def test_a_page_is_written_of_what_holds(place: Place, cli: Cli, file: Path) -> None:
     page = place.root / "certificate.html"
     cli(f"verify {file} --page {page}")
-    assert "Differential privacy with epsilon 2" in page.read_text()
+    assert "Differential privacy with epsilon 1" in page.read_text()
     assert "expected a new file" in cli.refused(f"verify {file} --page {page}")
     page.unlink()
     file.write_bytes(b"changed")

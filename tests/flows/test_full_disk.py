@@ -40,4 +40,4 @@ def test_a_full_disk_under_ledger_and_runs_charges_a_release_once(
         assert "disk is full" in sentence or "No space left on device" in sentence
         grow(place.home, "64m")
         told = place.dpicl(command).stdout
-        assert "1 release, charged now" in told and "epsilon 2 of 1000 is spent" in told
+        assert "1 release, charged now" in told and "epsilon 1 of 1000 is spent" in told

@@ -20,8 +20,10 @@ runs.stage session
 """
 """Modules besides: a name that is not here is dpicl's own."""
 MEASURED = """
-cli.app cli.ask installation.clean quality quality.outlook quality.simulate
-release.certificate_issue release.one_release release.request release.table_files runs.draw
+cli.app cli.ask installation.clean quality quality.gate quality.outlook quality.replicates
+quality.simulate quality.worth
+release.certificate_issue release.one_release release.predictor release.request
+release.table_files runs.draw
 runs.evaluate
 """
 """Modules besides, that only benchmarks may import."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.data.central.graphical_model import NoisyCounts, NoisyMarginal
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import stream
 from lab.audit.membership import advantage_at_least, allowed, made_up, of_benchmark
@@ -133,7 +133,7 @@ def test_numbers_of_releases_stand_under_their_names_whichever_a_release_holds()
         NoisyMarginal((0, 2), np.array(cells), 1.0)
         for cells in ([[7, 8], [9, 10]], [[1, 2], [3, 4]])
     ]
-    names, values = numbers(counts)
+    names, values = numbers(NoisyCounts(counts))
     assert dict(zip(names, values.tolist(), strict=True)) == {
         "(0, 2) 1": 1,
         "(0, 2) 2": 1,

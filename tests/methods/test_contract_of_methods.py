@@ -229,12 +229,16 @@ def test_batches_are_worth_the_whole_table(name: str, table: str) -> None:
     draws: Draws = draws_for(contract, 0)
     parts = [type(rows)(rows.data.slice(start, 20)) for start in (0, 20, 40)]
     for cell, asked in points_of(unit).items():
+        looks = [
+            method.look(part, contract, draws.of_batch(number)) for number, part in enumerate(parts)
+        ]
+        bins = method.choose(looks, contract, asked, draws)
         counted = [
-            method.count(part, contract, asked, draws.of_batch(number))
+            method.count(part, contract.with_bins(bins), asked, draws.of_batch(number))
             for number, part in enumerate(parts)
         ]
         assert all(isinstance(array, np.ndarray) for one in counted for array in one.values())
-        merged = method.merge(counted, contract, asked, draws)
+        merged = method.merge(counted, contract, asked, draws, bins)
         assert method.encode(merged) == method.encode(whole[cell])
 
 

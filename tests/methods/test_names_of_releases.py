@@ -207,7 +207,8 @@ def test_a_contract_has_the_digest_that_it_always_had(column: str) -> None:
     "name, chosen, part, unsaid",
     [
         ("gdp_tabicl", {"epsilon_is": "amplified"}, {"spent": "in-all"}, {"epsilon_is"}),
-        ("gdp_tabicl", {}, {}, {"spent", "epsilon_is"}),
+        ("gdp_tabicl", {}, {"spent": "in-all"}, {"epsilon_is"}),
+        ("gdp_tabicl", {"epsilon_is": "nominal"}, {}, {"spent", "epsilon_is"}),
         ("ldp_tabicl", {}, {"encoding": "k-ary"}, {"design", "columns", "about"}),
         (
             "ldp_tabicl",

@@ -169,7 +169,7 @@ def test_late_rows_and_changed_rows_never_change_the_past(place: Place) -> None:
     )
     night(7)
     assert same(published()[:6], before)
-    window = {len(one.columns): one for one in night(7, window=7).drawn}
+    window = {len(one.columns): one for one in night(7, window=7).drawn.marginals}
     # none of the five thousand entered
     assert abs(window[2].counts.sum() - 90) < 8 * window[2].scale * window[2].counts.size ** 0.5
 
@@ -369,7 +369,7 @@ def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
     made = night(10, plan=planned(400), window=4)
     of_window = [row["age"] for row in arrived if "2026-03-07" <= row["day"] <= "2026-03-10"]
     ages, _ = np.histogram(of_window, [18, 30, 60, 91])
-    (window,) = [one for one in made.drawn if one.columns == (0, 3)]
+    (window,) = [one for one in made.drawn.marginals if one.columns == (0, 3)]
     assert np.abs(window.counts.sum(axis=1) - ages).max() < 6 * 2**0.5 * window.scale < 30
 
 

@@ -117,7 +117,7 @@ def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_
     put(place, wrong + right)
     for window, expected in ((None, [0, 100, 200]), (2, [0, 100, -100])):
         released = night(4, plan=planned(400), window=window)
-        (made,) = [one for one in released.drawn if one.columns == (0, 3)]
+        (made,) = [one for one in released.drawn.marginals if one.columns == (0, 3)]
         # though some counts of the window are below zero
         assert Release(released).arrow(9).num_rows == 9
         assert np.abs(made.counts.sum(axis=1) - expected).max() < 10 * made.scale < 50

@@ -30,7 +30,7 @@ METHOD, DAYS = "gdp_tabicl", 12
 @pytest.fixture
 def place(place: Place) -> Place:
     tree = series_tree()
-    tree["privacy"]["budget"]["epsilon"] = 6
+    tree["privacy"]["budget"]["epsilon"] = 3.3
     declare(place, tree)
     put(place, visits())
     return place

@@ -70,16 +70,16 @@ def test_rows_that_are_derived_otherwise_from_the_same_counts_are_not_charged_ag
     monkeypatch.setattr(graphical_model, "STEPS", 1)
     session_of(place).protect("shop", method="mst_tabicl", epsilon=1, shots=2)
     (account,) = session_of(place).budget()
-    assert (account.releases, account.epsilon_spent) == (1, pytest.approx(2))
+    assert (account.releases, account.epsilon_spent) == (1, pytest.approx(1))
 
 
 def test_sessions_and_commands_spend_from_one_account(place: Place) -> None:
-    session_of(place).protect("shop", method="mst_tabicl", epsilon=2, shots=2)
+    session_of(place).protect("shop", method="mst_tabicl", epsilon=4.5, shots=2)
     refused = place.dpicl(
         "protect shop --method mst_tabicl --epsilon 1 --shots 2 --out demos.jsonl"
     )
-    assert refused.returncode == 2 and "spent 4 of cap 5" in refused.stderr
-    with pytest.raises(BudgetError, match="spent 4 of cap 5"):
+    assert refused.returncode == 2 and "spent 4.5 of cap 5" in refused.stderr
+    with pytest.raises(BudgetError, match="spent 4.5 of cap 5"):
         session_of(place).protect("shop", method="mst_tabicl", epsilon=1, shots=2)
 
 

@@ -56,9 +56,7 @@ class OfItsData(BaseEstimator):  # type: ignore[misc]
             Meaning(name, "real", True, edges=tuple(np.linspace(-5, 5, 33))) for name in names
         )
         labels, model = self._labels(column_or_1d(np.asarray(y)))
-        self.predictor_ = Predictor(
-            [("bins", Bins(meanings, indicators=not labels.is_number)), ("model", model)], labels
-        ).fit(X, y)
+        self.predictor_ = Predictor([("bins", Bins(meanings)), ("model", model)], labels).fit(X, y)
         return self
 
     def predict(self, X: Any) -> Any:

@@ -26,6 +26,8 @@ BEYOND = "is beyond 64 bits; expected a smaller number, or `type: category`"
 class IntegerColumn(NumberColumn):
     """Whole numbers with public bounds, both included."""
 
+    grain = 1.0
+
     type: Literal["integer"]
     """Whole numbers."""
     bounds: tuple[int, int]
@@ -88,12 +90,20 @@ class IntegerColumn(NumberColumn):
         """Whole numbers."""
         return list(map(ceil, cuts))
 
+    @property
+    def _few(self) -> bool:
+        return self.bounds[1] - self.bounds[0] < _MOST
+
     def edges(self, stated: Sequence[float] = ()) -> np.ndarray:
         """A bin for every whole number where these are few."""
         low, high = self.bounds
-        if self.bins is None and high - low < _MOST:
+        if self.bins is None and self._few:
             return np.arange(low + 1, high + 1, dtype=float)
         return super().edges(stated)
+
+    def is_open(self, stated: Sequence[float] = ()) -> bool:
+        """Not where whole numbers are few."""
+        return not self._few and super().is_open(stated)
 
     def _between(self, edges: np.ndarray) -> np.ndarray:
         # a bin of whole numbers ends before the next one's first

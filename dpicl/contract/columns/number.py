@@ -32,7 +32,9 @@ Bins = Annotated[
     Field(min_length=1, max_length=255, serialization_alias="levels"),
 ]
 """Rising edges between the bins of a number, from public knowledge."""
-_EQUAL, _PARTS, _MOST_DIGITS = 8, 4, 12
+_EQUAL, _PARTS, _MOST_DIGITS, _NEAR_ZERO = 8, 4, 12, 10
+_OCTAVES = (3, 7, 14, 21)
+"""From a bound to the nearest edge, the whole width being 2^octaves times as far."""
 _FEW_EDGES = 16
 """So many comparisons of a whole column take less time than a search for each of its numbers."""
 _ROWS_PER_BLOCK = 1 << 14
@@ -46,6 +48,8 @@ class NumberColumn(AnyColumn):
     """Which types of Arrow, as `check_taken` names them."""
     rule: ClassVar[str] = "in_bounds"
     """The check that is made of every such column."""
+    grain: ClassVar[float] = 0.0
+    """How far a value is from the next one, where that is always the same."""
     stated_in: ClassVar[str] = "bounds"
     """The key that says which values there are."""
     target: ClassVar[Literal["number"]] = "number"
@@ -57,7 +61,8 @@ class NumberColumn(AnyColumn):
     """Rising edges of the bins that MST-TabICL counts in, without the bounds, in the column's unit.
 
     If left out: one bin per whole number where there are at most 16, else the cuts of `local` and
-    `prompts`, else eight equal bins.
+    `prompts`, else those of public grids that a part of epsilon chooses; where nothing is chosen,
+    as in a series, eight equal bins.
     """
 
     if TYPE_CHECKING:  # each type has them where digests of contracts have always had them
@@ -138,6 +143,44 @@ class NumberColumn(AnyColumn):
         if not stated:
             return np.linspace(*self.bounds, _EQUAL + 1)[1:-1]
         return np.array(sorted(set(self.at(stated))), dtype=float)
+
+    def is_open(self, stated: Sequence[float] = ()) -> bool:
+        """Whether nobody says what its bins are."""
+        return self.bins is None and not stated
+
+    def grids(self) -> list[tuple[float, ...]]:
+        """Edges like those of `bins`, of about eight bins, that a release may choose from; none
+        twice, the usual ones first: equal bins; bins that get wider from one bound on, evenly,
+        which are usual from a bound at or near zero; bins that get narrower towards a bound, or
+        towards zero between the bounds, by several times each; and equal bins of a part of the
+        bounds, a 4th or 16th of them.
+        """
+        low, high = self.bounds
+        width = high - low
+        steps = np.arange(1, _EQUAL)
+        wider = width * (steps / _EQUAL) ** 2
+        found = [low + width * steps / _EQUAL, low + wider, high - wider]
+        if 0 <= low <= high / _NEAR_ZERO:
+            found = [found[1], found[0], found[2]]
+        elif 0 >= high >= low / _NEAR_ZERO:
+            found = [found[2], found[0], found[1]]
+        for octaves in _OCTAVES:
+            narrowing = width * 2.0 ** (-octaves * steps / (_EQUAL - 1))
+            found += [low + narrowing, high - narrowing]
+        if low < 0 < high:
+            for octaves in _OCTAVES:
+                half = np.arange(1, 1 + _EQUAL // 2)
+                narrowing = max(-low, high) * 2.0 ** (-octaves * half / len(half))
+                found.append(np.concatenate([-narrowing, narrowing]))
+        for parts in (4, 16):
+            begins = low + width * np.arange(2 * parts - 1) / (2 * parts)
+            inside = width / parts * np.arange(_EQUAL + 1) / _EQUAL
+            found += [begin + inside for begin in begins]
+        edges = (
+            tuple(sorted({edge for edge in self.at(grid.tolist()) if low < edge < high}))
+            for grid in found
+        )
+        return list(dict.fromkeys(filter(None, edges)))
 
     def codes(self, numbers: np.ndarray, stated: Sequence[float] = ()) -> np.ndarray:
         """The bin of every number: shape (rows,), whole numbers."""

@@ -19,8 +19,7 @@ Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677
          more, as many as make it an eighth, at least
          two, if these are half of them or fewer: one after another those with the largest sum |n_xy
          N - n_x c_y|, by noisy maxima   a quarter
-         and each of the others on its own, where the noise is at most its mean cell
-         a tenth of what is left
+         and each of the others on its own, by (7)      a fifth of what is left
     (3)  c_i   <- counts over (x_i, y) + noise                  two fifths of what is left, or all
          where pairs would be mostly noise
     (4)  P     <- the graphical model of all counts
@@ -31,10 +30,14 @@ Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677
          round; as many rounds as columns less one
     (6)  c_s   <- counts over (x_s, y) + noise, then (4)
          the rest of the round where none is the best: (3) once more, with all that is left
+    (7)  c_j   <- n / b + s / (s + v) (counts over x_j + noise - n / b)      s the larger one of the
+         mean square of the bracket less v, and that of a column a quarter of whose rows would have
+         to move to make it even
 
 Symbols     y the label, one category where there is none; N the sum of c_y, each at least 1; noise
-            the mean size of that in a count. One row moves a sum of (2) by at most 2 (N - c_y), up
-            or down, and what is chosen among in (5) by at most 1 each, two of them apart by 2.
+            the mean size of that in a count, v its variance; b the bins of x_j. One row moves a sum
+            of (2) by at most 2 (N - c_y), up or down, and what is chosen among in (5) by at most 1
+            each, two of them apart by 2.
 Not covered persons (the caller pays for their rows); running time.
 """
 
@@ -42,6 +45,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -61,7 +65,7 @@ from dpicl.mechanisms.noisy_steps import StepBudget
 
 LABEL = Fraction(1, 20)
 COLUMNS = Fraction(1, 4)
-OTHERS = Fraction(1, 10)
+OTHERS = Fraction(1, 5)
 STAR = Fraction(2, 5)
 CHOICE = Fraction(1, 4)
 """Parts of (1) and (2) of the budget, of (2)'s others and (3) of what is left, and of (5) of a
@@ -71,6 +75,10 @@ _NOISY, _CLEAR, _HOPELESS = 0.2, 0.12, 0.3
 """Most noise in a mean cell for all columns, and for chosen ones; most noise of a pair, of all
 rows.
 """
+_MEAN = math.sqrt(2 / math.pi)
+"""Size of normal noise, in deviations."""
+_EVEN = 0.25
+"""Total variation between a column and an even one, about."""
 _SURE, _AGAIN = 0.04, Fraction(1, 2)
 """Most noise in a count of the label, of all rows, that is not made less; most of what is left that
 goes to this.
@@ -146,11 +154,11 @@ def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list
         return variation_of_noise(sizes, left.times(Fraction(1, features)).deviation, rows)
     left = left.times(1 - COLUMNS)
     each = left.times(OTHERS / (features - few))
-    counted = _is_worth(each, sizes, rows)
-    chosen = variation_of_noise(sizes, left.times((1 - OTHERS * counted) / few).deviation, rows)
-    others = (
-        variation_of_noise((*sizes[:-1], 1), each.deviation, rows) if counted else [1.0] * features
-    )
+    chosen = variation_of_noise(sizes, left.times((1 - OTHERS) / few).deviation, rows)
+    others = [
+        1 / math.hypot(1 / error, 1 / _EVEN)
+        for error in variation_of_noise((*sizes[:-1], 1), each.deviation, rows)
+    ]
     return [
         (few * mine + (features - few) * other) / features
         for mine, other in zip(chosen, others, strict=True)
@@ -233,18 +241,24 @@ def _alone(
 ) -> list[NoisyMarginal]:
     """Equation (2) of columns that were not chosen, without the label."""
     others = [column for column in range(exact.label) if column not in columns]
-    each = purse.left.times(OTHERS / max(1, len(others)))
-    if not others or not _is_worth(each, exact.sizes, rows):
+    if not others:
         return []
-    purse.take(each.times(Fraction(len(others))))
+    each = purse.take(purse.left, OTHERS).times(Fraction(1, len(others)))
     return [
-        exact.noisy((column,), budget=each, stream=stream, with_label=False) for column in others
+        _shrunk(exact.noisy((column,), budget=each, stream=stream, with_label=False), rows)
+        for column in others
     ]
 
 
-def _is_worth(each: StepBudget, sizes: Sequence[int], rows: float) -> bool:
-    """Whether a count of a column on its own says more than none."""
-    return each.noise <= _mean_cell((*sizes[:-1], 1), rows)
+def _shrunk(count: NoisyMarginal, rows: float) -> NoisyMarginal:
+    """Equation (7)."""
+    bins = count.counts.size
+    even = rows / bins
+    apart = count.counts - even
+    usual = (2 * _EVEN / _MEAN * even) ** 2
+    seen = float((apart**2).mean()) - count.variance
+    signal = max(usual, seen)
+    return replace(count, counts=even + signal / (signal + count.variance) * apart)
 
 
 def _rounds(

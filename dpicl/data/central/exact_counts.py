@@ -28,6 +28,7 @@ from dpicl.contract.models import Contract
 from dpicl.data.central.graphical_model import NoisyMarginal
 from dpicl.data.central.junction_tree import Scope
 from dpicl.data.reading.encode import LocalEncoding, label_codes
+from dpicl.data.reading.relations import broken
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import LABEL, PrivateCodes, Table
@@ -188,8 +189,16 @@ def row_encoding(contract: Contract) -> LocalEncoding:
 
 
 def row_bins(table: Table, contract: Contract) -> np.ndarray:
-    """The bin of every feature of each row, label last: shape (rows, columns), uint8."""
-    columns = [column_bins(table, contract, name) for name in contract.features]
+    """The bin of every feature of each row, label last: shape (rows, columns), uint8. What breaks a
+    relation of the contract is missing, where it may be.
+    """
+    breaks = broken(table, contract)
+    columns = []
+    for name in contract.features:
+        bins = column_bins(table, contract, name)
+        if name in breaks:
+            bins = np.where(breaks[name], bin_count(contract, name) - 1, bins)
+        columns.append(bins)
     return np.stack([*columns, label_codes(table, contract)], axis=1).astype(np.uint8)
 
 

@@ -24,8 +24,8 @@ Marginals of a graphical model over columns that no clique has together.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -72,6 +72,14 @@ class NoisyMarginal:
         return (chance.normal if self.gaussian else chance.laplace)(
             0, self.scale, self.counts.shape
         )
+
+
+@dataclass(frozen=True)
+class NoisyCounts:
+    """Noisy counts of a release, and the edges of bins that it has chosen, by column."""
+
+    marginals: Sequence[NoisyMarginal]
+    bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

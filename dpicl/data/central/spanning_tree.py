@@ -232,9 +232,38 @@ def _gain(said: np.ndarray, chances: np.ndarray, most: int) -> float:
     return float((chances[np.arange(len(said)), said.argmax(axis=1)] - chances[:, most]).mean())
 
 
+@dataclass(frozen=True)
+class Caution:
+    """Equation (4): labels of rows, less sure of themselves than the model is."""
+
+    model: GraphicalModel
+    step: float
+    shares: np.ndarray
+    favour: np.ndarray
+
+    def relabel(self, rows: np.ndarray, chance: np.random.Generator) -> None:
+        """Draw the label of each of these rows, shape (rows, columns), anew."""
+        chances = np.maximum(self.model.label_chances(rows), _LEAST)
+        leaning = in_proportion(self.step * np.log(chances / self.shares) + self.favour)
+        cumulative = np.cumsum(leaning, axis=1)
+        drawn = (chance.random(len(rows))[:, np.newaxis] * cumulative[:, -1:] >= cumulative).sum(
+            axis=1
+        )
+        rows[:, -1] = np.minimum(drawn, len(self.shares) - 1)
+
+
 def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator) -> np.ndarray:
     """Equations (4) and (5): shape (count, columns), int64."""
     rows = model.rows(count, chance)
+    careful = caution(model, rows, chance)
+    if careful is not None:
+        careful.relabel(rows, chance)
+    return rows
+
+
+def caution(model: GraphicalModel, rows: np.ndarray, chance: np.random.Generator) -> Caution | None:
+    """Equations (4) and (5), by rows of the model; None where no step suffices."""
+    count = len(rows)
     anything = chance.integers(0, model.tree.sizes, (count, len(model.tree.sizes)))
     chances, elsewhere = (
         np.maximum(model.label_chances(some), _LEAST) for some in (rows, anything)
@@ -246,13 +275,8 @@ def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator
         if all(
             (some.argmax(axis=1) != shares.argmax()).mean() <= _UNLIKE for some in (leaning, other)
         ):
-            break
-    else:
-        return rows
-    cumulative = np.cumsum(leaning, axis=1)
-    drawn = (chance.random(count)[:, np.newaxis] * cumulative[:, -1:] >= cumulative).sum(axis=1)
-    rows[:, -1] = np.minimum(drawn, len(shares) - 1)
-    return rows
+            return Caution(model, step, shares, favour)
+    return None
 
 
 def _with_shares(lean: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

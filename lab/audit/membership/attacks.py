@@ -44,13 +44,14 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from dpicl.data.central.evolution import DistinctRows, Histogram, Space
+from dpicl.data.central.evolution import DistinctRows, Space
 from dpicl.data.central.exact_counts import ExactCounts
-from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.data.central.graphical_model import NoisyCounts
 from dpicl.data.local.observed import Reported
 from dpicl.data.local.questions import Tally
 from dpicl.ground.types import PrivateCodes, ReleasedGroups
 from dpicl.methods.tab_pate import Labelled
+from dpicl.methods.tab_pe import Votes
 
 SURE = 0.01
 """How often one right method or more is called wrong, all epsilons and attacks together."""
@@ -254,16 +255,16 @@ def numbers(drawn: Any) -> Numbers:
         queries, labels = drawn.votes.shape
         return _named(tuple(map(str, range(queries))), (labels,) * queries), drawn.votes.ravel()
     # of which candidates are the same from release to release: those of columns, and every row
-    if isinstance(drawn[0], Histogram):
-        votes = [one.votes for one in drawn[:-1] or drawn]
+    if isinstance(drawn, Votes):
+        votes = [one.votes for one in drawn.histograms[:-1] or drawn.histograms]
         return _named(tuple(map(str, range(len(votes)))), tuple(map(len, votes))), np.concatenate(
             votes
         )
     times, tables = dict[tuple[int, ...], int](), []
-    for one in drawn:
+    for one in drawn.marginals:
         times[one.columns] = times.get(one.columns, 0) + 1
         tables.append(f"{one.columns} {times[one.columns]}")
-    counts = [one.counts.ravel() for one in drawn]
+    counts = [one.counts.ravel() for one in drawn.marginals]
     names = (*tables, *_named(tuple(tables), tuple(map(len, counts))))
     return names, np.concatenate([np.ones(len(tables)), *counts])  # that it was chosen, and counts
 
@@ -296,10 +297,10 @@ def matrices(released: Sequence[Sequence[Numbers]]) -> list[np.ndarray]:
     return filled
 
 
-def of_counts(drawn: list[NoisyMarginal], exact: Mapping[bool, ExactCounts]) -> float:
+def of_counts(drawn: NoisyCounts, exact: Mapping[bool, ExactCounts]) -> float:
     """Equation (2)."""
     ratio = 0.0
-    for one in drawn:
+    for one in drawn.marginals:
         away, near = (
             np.abs(one.counts - exact[which].of_columns(one.columns)).sum()
             for which in (False, True)
@@ -316,12 +317,10 @@ def of_votes(drawn: Labelled, record: np.ndarray) -> float:
     return float(drawn.votes[agree == agree.max(), record[-1]].mean())
 
 
-def of_candidates(
-    drawn: Sequence[Histogram], voters: Mapping[bool, DistinctRows], space: Space
-) -> float:
+def of_candidates(drawn: Votes, voters: Mapping[bool, DistinctRows], space: Space) -> float:
     """Equation (2) of all histograms."""
     ratio = 0.0
-    for one in drawn:
+    for one in drawn.histograms:
         whole = len(one.columns) < len(space.sizes) or len(one.candidates) == space.cells
         exact = {
             which: some.over(one.columns, space.sizes)

@@ -12,9 +12,9 @@ from typing import Any, get_args
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.data.central.evolution import DistinctRows, Histogram, Space
+from dpicl.data.central.evolution import DistinctRows, Space
 from dpicl.data.central.exact_counts import ExactCounts
-from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.data.central.graphical_model import NoisyCounts
 from dpicl.data.local.observed import Reported
 from dpicl.data.local.questions import Tally
 from dpicl.ground.randomness import Draws, Stream, stream
@@ -25,7 +25,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pate import Labelled, TabPate
-from dpicl.methods.tab_pe import TabPe
+from dpicl.methods.tab_pe import TabPe, Votes
 from dpicl.methods.tabular_method import TabularMethod
 from lab.audit.membership.attacks import (
     FOR_RATIO,
@@ -91,22 +91,20 @@ class Way:
     mutants: Mapping[str, Mutant] = field(default_factory=lambda: LESS_NOISE)
 
 
-def _exact_count(drawn: list[NoisyMarginal], scene: Scene, which: bool) -> list[NoisyMarginal]:
+def _exact_count(drawn: NoisyCounts, scene: Scene, which: bool) -> NoisyCounts:
     """Of the first column."""
-    place = next(place for place, one in enumerate(drawn) if one.columns[0] == 0)
-    exact = scene.exact[which].of_columns(drawn[place].columns)
-    return [*drawn[:place], replace(drawn[place], counts=exact), *drawn[place + 1 :]]
+    marginals = [*drawn.marginals]
+    place = next(place for place, one in enumerate(marginals) if one.columns[0] == 0)
+    exact = scene.exact[which].of_columns(marginals[place].columns)
+    marginals[place] = replace(marginals[place], counts=exact)
+    return replace(drawn, marginals=marginals)
 
 
-def _exact_votes(drawn: list[Histogram], scene: Scene, which: bool) -> list[Histogram]:
+def _exact_votes(drawn: Votes, scene: Scene, which: bool) -> Votes:
     """In the last iteration."""
-    return [
-        *drawn[:-1],
-        replace(
-            drawn[-1],
-            votes=scene.voters[which].votes(drawn[-1].candidates, Space.of(scene.contract)),
-        ),
-    ]
+    *before, last = drawn.histograms
+    exact = scene.voters[which].votes(last.candidates, Space.of(scene.contract))
+    return replace(drawn, histograms=[*before, replace(last, votes=exact)])
 
 
 def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
@@ -227,13 +225,10 @@ def attack_once(
         )
     elif isinstance(seen[True][0], Labelled):
         ratio = partial(of_votes, record=scene.method.bins(scene.target.canary, scene.contract)[0])
-    elif isinstance(seen[True][0], list):
-        votes = partial(of_candidates, voters=scene.voters, space=Space.of(scene.contract))
-        ratio = (
-            votes
-            if isinstance(seen[True][0][0], Histogram)
-            else partial(of_counts, exact=scene.exact)
-        )
+    elif isinstance(seen[True][0], Votes):
+        ratio = partial(of_candidates, voters=scene.voters, space=Space.of(scene.contract))
+    elif isinstance(seen[True][0], NoisyCounts):
+        ratio = partial(of_counts, exact=scene.exact)
     if ratio is not None:
         ratios = (np.array([ratio(drawn) for drawn in some]) for some in seen.values())
         found.append(by_score("likelihood ratio", *ratios, for_rule=FOR_RATIO))

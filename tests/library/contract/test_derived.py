@@ -14,6 +14,7 @@ from dpicl.data.central.aggregate import assign, partition
 from dpicl.data.central.exact_counts import row_bins, row_encoding
 from dpicl.data.prompts import row_demonstrations
 from dpicl.data.reading.encode import LocalEncoding
+from dpicl.data.values import central_form
 from dpicl.ground.errors import DeclarationError
 from dpicl.ground.types import Table
 
@@ -65,7 +66,7 @@ def test_columns_and_a_label_are_a_whole_contract() -> None:
     assert contract.shots[:3] == (1, 2, 4)
     bins = row_bins(table(), contract)
     assert bins[1].tolist() == [7, 8, 3, 7, 0], "missing values are the last bin of a column"
-    first, second = row_demonstrations(bins, np.zeros((2, 4)), contract)
+    first, second = row_demonstrations(bins, np.zeros((2, 4)), central_form(contract), contract)
     assert "The since is 2015-01-01." in first and first.endswith(
         "What is the churned? Answer: yes"
     )
@@ -90,7 +91,8 @@ def test_a_label_may_be_classes_a_number_or_nothing(label: Any, kind: str, count
     assert row_encoding(contract).sizes[-1] == count > bins[:, -1].max()
     for shots in contract.shots:
         assert len(partition(contract, shots)) == shots > assign(table(), contract, shots).max()
-    text = row_demonstrations(bins, np.zeros((2, len(contract.features))), contract)[0]
+    shares = np.zeros((2, len(contract.features)))
+    text = row_demonstrations(bins, shares, central_form(contract), contract)[0]
     assert text.endswith(".") if kind == "none" else "Answer: " in text
 
 

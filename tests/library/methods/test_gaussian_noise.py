@@ -203,16 +203,17 @@ def test_a_release_is_read_as_it_was_published_and_batches_are_the_whole(
     unit, table = _unit(name, contract, epsilon, delta=1e-6), random_table(contract, 300, 0)
     asked, draws = point(unit, Cell("counts", epsilon)), draws_for(contract, 0)
     (whole,) = drawn(unit, contract, PrivateTable(table)).values()
-    batches = [
-        method.count(PrivateTable(part), contract, asked, draws)
-        for part in (table[:100], table[100:])
-    ]
+    parts = [PrivateTable(part) for part in (table[:100], table[100:])]
+    bins = method.choose(
+        [method.look(part, contract, draws) for part in parts], contract, asked, draws
+    )
+    batches = [method.count(part, contract.with_bins(bins), asked, draws) for part in parts]
     stored = method.encode(whole)
-    assert method.encode(method.merge(batches, contract, asked, draws)) == stored
+    assert method.encode(method.merge(batches, contract, asked, draws, bins)) == stored
     again = method.decode(stored, contract, asked)
     assert method.encode(again) == stored
-    assert [one.gaussian for one in again] == [one.gaussian for one in whole]
-    assert all(one.scale for one in whole) == (epsilon < math.inf)
+    assert [one.gaussian for one in again.marginals] == [one.gaussian for one in whole.marginals]
+    assert all(one.scale for one in whole.marginals) == (epsilon < math.inf)
     assert method.rows(again, contract, asked, draws, 50).codes.shape[0] == 50
     errors = method.column_errors(contract, asked, 300)
     assert set(errors) == set(contract.features) and min(errors.values()) >= 0

@@ -30,8 +30,9 @@ from dpicl.mechanisms.noisy_mean import Origin
 from dpicl.methods import METHODS, grid, tabular
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
+from dpicl.quality.gate import noisy_releases
 from dpicl.quality.series import drifts
-from dpicl.quality.worth import ReleasePoint, noisy_releases
+from dpicl.quality.worth import ReleasePoint
 from dpicl.release.horizon import entering_counts
 from lab.in_memory import averages
 from tests.direct import point
@@ -346,11 +347,6 @@ def test_what_no_series_has_is_refused_in_one_sentence() -> None:
             contract,
             unit(allocation="paid-columns"),
             r"allocation=.?paid-columns.?: expected shared-count: visits has a horizon",
-        ),
-        (
-            contract,
-            unit(epsilon_is="amplified"),
-            "epsilon_is=.*: expected nominal: visits has a horizon",
         ),
         (contract, unit(rates=(Fraction(1, 2),)), "sampling_rate=.*1/2.*: expected 1: all rows"),
         (sampled, unit(), "sampling_rate=.*1/10.*: expected 1: all rows"),

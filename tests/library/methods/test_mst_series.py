@@ -76,7 +76,7 @@ def test_windows_are_exact_without_noise() -> None:
     )
     for first, last in ((1, 5), (1, 2), (1, 1), (3, 5), (4, 4), (2, 4)):
         truth = counted(np.concatenate(deliveries[first - 1 : last]))
-        window = one.window(made, first, last)
+        window = one.window(made, first, last).marginals
         pairs = [marginal for marginal in window if len(marginal.columns) == 3]
         assert bool(pairs) == (last >= STRUCTURE and (first == 1 or first > STRUCTURE)), (
             first,
@@ -183,7 +183,7 @@ def test_the_noise_is_what_it_is_said_to_be() -> None:
         [
             marginal.counts.ravel() / marginal.scale
             for seed in range(60)
-            for marginal in one.window(released(one, [nothing] * PERIODS, seed), 2, 4)
+            for marginal in one.window(released(one, [nothing] * PERIODS, seed), 2, 4).marginals
         ]
     )
     assert abs(spread.mean()) < 0.15 and spread.std() == pytest.approx(1, abs=0.1)

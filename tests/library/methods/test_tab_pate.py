@@ -20,7 +20,6 @@ from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, grid
 from dpicl.methods.tab_pate import (
-    COLUMNS_SHARE,
     TabPate,
     labelled_rows,
     moved_by_one,
@@ -136,8 +135,8 @@ def test_many_teachers_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_noise_of_all_counts_and_votes_is_what_is_charged(
     label: str, moved: int, queries: str
 ) -> None:
-    """A closed form: every column's counts once, and what one changed vote moves on every query, by
-    the epsilon of each.
+    """A closed form: every choice of bins and every column's counts once, and what one changed vote
+    moves on every query, by the epsilon of each.
     """
     contract, epsilon = kind_contract(label), 0.75
     asked = unit(contract, epsilon, queries=queries)
@@ -145,9 +144,10 @@ def test_the_noise_of_all_counts_and_votes_is_what_is_charged(
     labelled = METHOD.identity(contract, point(asked, cell))["labelled"]
     with spending("dpicl.methods.tab_pate") as (spent, _):
         drawn(asked, contract, 50)
-    *of_columns, of_votes = spent
-    assert len(of_columns) == (len(contract.features) if queries == "released" else 0)
-    total = sum(of_columns) + labelled * moved * of_votes
+    *of_choices_and_columns, of_votes = spent
+    columns = len(contract.features) if queries == "released" else 0
+    assert len(of_choices_and_columns) == len(contract.open_numbers) + columns
+    total = sum(of_choices_and_columns) + labelled * moved * of_votes
     assert total == pytest.approx(Fraction(epsilon), rel=1e-15)
     assert cost.charged.epsilon == pytest.approx(float(total), rel=1e-15)
 
@@ -160,19 +160,18 @@ METHOD = METHODS[TabPate.name]
 VOTES = Cell("votes", 2.0)
 
 
-def test_votes_of_a_person_cost_what_a_rows_do_and_counts_of_columns_cost_every_row() -> None:
+def test_votes_counts_and_choices_cost_what_is_typed_together() -> None:
     def charged(contract: Any, **chosen: Any) -> Any:
         return grid.prices(METHOD, contract, unit(contract, **chosen))[VOTES].charged
 
     for max_rows in (1, 5):
-        in_all = 1 - COLUMNS_SHARE + max_rows * COLUMNS_SHARE
-        for queries, times in (("public", 1), ("released", in_all)):
+        for queries in ("public", "released"):
             cost = charged(owned(max_rows), queries=queries)
-            assert cost.epsilon == pytest.approx(2 * float(times))
+            assert cost.epsilon == pytest.approx(2.0)
             assert (cost.unit, cost.delta) == ("person", 0)
     row = small_contract()
     privacy = row.privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE})
-    assert charged(row.model_copy(update={"privacy": privacy})).epsilon == pytest.approx(4.0)
+    assert charged(row.model_copy(update={"privacy": privacy})).epsilon == pytest.approx(2.0)
 
 
 def test_all_rows_of_a_person_that_enter_teach_one_teacher() -> None:

@@ -12,11 +12,14 @@ from sklearn.metrics import roc_auc_score
 
 from dpicl.contract import Contract, parse_contract
 from dpicl.data.central.exact_counts import row_bins, row_encoding
-from dpicl.ground.errors import ParameterError
-from dpicl.methods import METHODS
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.methods import METHODS, tabular
+from dpicl.methods.grid import points
+from dpicl.quality.gate import check_noise
 from dpicl.quality.measures import answer_quality
 from dpicl.quality.outlook import TablePlan, half_width, plan_table
 from dpicl.quality.simulate import FRESH, candidates, population
+from dpicl.quality.worth import ReleasePoint
 from tests.harness import call_main, complaint
 from tests.library.examples import CONTRACTS, private_contract, small_contract
 
@@ -209,3 +212,29 @@ def test_a_mistake_is_one_sentence(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], phrase: str
 ) -> None:
     assert phrase in complaint(call_main(["plan", *arguments], capsys))
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(200, 1.0), (600, 0.5)])
+def test_what_a_plan_recommends_is_never_refused_and_what_is_refused_it_calls_useless(
+    rows: int, epsilon: float
+) -> None:
+    contract = contract_of("binary").model_copy(update={"population": rows})
+    plan = plan_table(contract, rows, [epsilon], signal="medium", trust="central")
+    for outlook in plan.outlooks:
+        method = tabular(outlook.way.method)
+        unit = outlook.way.unit(contract, (epsilon,))
+        (point,) = points(method, unit).values()
+        try:
+            check_noise([ReleasePoint(contract, method, point)], anyway=False)
+        except PrivacyError as error:
+            assert outlook is not plan.recommended
+            assert not outlook.quality.is_useful
+            assert f"{rows} rows and epsilon {epsilon:g}" in str(error)
+
+
+def test_a_fast_plan_is_of_the_medium_signal_and_a_curator_s_methods() -> None:
+    contract = contract_of("binary")
+    plan = plan_table(contract, 2000, [1.0], fast=True)
+    assert list(plan.signals) == ["medium"]
+    assert {METHODS[outlook.way.method].trust for outlook in plan.outlooks} == {"central"}
+    assert plan.recommended is not None

@@ -99,7 +99,7 @@ def test_the_expected_error_by_period_is_what_noise_does_and_falls_as_rows_come(
         assert {one.worst_column for one in found} == {"a"}, "which has more bins"
         stated.append([(one.total, one.recent, one.total_worst) for one in found])
         noisy, plain = (
-            one.window(sums, 1, PERIODS)[0].counts
+            one.window(sums, 1, PERIODS).marginals[0].counts
             for one, sums in ((series, released), (fine, exact))
         )
         noise = noisy - plain

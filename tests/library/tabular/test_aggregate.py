@@ -194,11 +194,12 @@ def test_a_cell_states_its_cost_before_and_after_amplification_by_its_own_rate_o
     neighbours: str, times: int, rates: tuple[Fraction, ...], rate: float
 ) -> None:
     contract = small_contract(lambda content: content["privacy"].update(neighbours=neighbours))
+    nominal = Options.model_validate({"gdp_tabicl": {"epsilon_is": "nominal"}})
     unit = unit_of(
-        "gdp_tabicl", "shop", 0, (1.0, math.inf), (1, 4), rates, baselines=False, options=Options()
+        "gdp_tabicl", "shop", 0, (1.0, math.inf), (1, 4), rates, baselines=False, options=nominal
     )
     for cell, cost in grid.costs(GdpTabicl(), contract, unit).items():
-        amplified = math.log1p(math.expm1(cell.epsilon) * rate)
-        for stated, expected in ((cost.nominal, cell.epsilon), (cost.amplified, amplified)):
-            assert stated.epsilon == pytest.approx(times * expected)
+        amplified = math.log1p(math.expm1(cell.epsilon / times) * rate)
+        for stated, expected in ((cost.nominal, cell.epsilon), (cost.amplified, times * amplified)):
+            assert stated.epsilon == pytest.approx(expected)
             assert stated.neighbours == neighbours

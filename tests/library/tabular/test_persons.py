@@ -122,16 +122,16 @@ def test_clients_report_as_often_as_the_contract_says() -> None:
 @pytest.mark.parametrize(
     ("neighbours", "times"), [("add-or-remove-one", MOST), ("replace-one", 2 * MOST)]
 )
-def test_a_person_costs_as_many_rows_as_may_enter(neighbours: str, times: int) -> None:
+def test_a_person_costs_what_is_typed_however_many_rows_enter(neighbours: str, times: int) -> None:
     contract, method = persons_contract(neighbours=neighbours), METHODS["gdp_tabicl"]
-    amplified = amplified_epsilon(1.0, Fraction(1, 2))
-    for cost in grid.costs(method, contract, _unit(method.name)).values():
-        for stated, expected in ((cost.nominal, 1), (cost.amplified, amplified)):
+    amplified = amplified_epsilon(1 / times, Fraction(1, 2))
+    nominal = Options.model_validate({"gdp_tabicl": {"epsilon_is": "nominal"}})
+    for cost in grid.costs(method, contract, _unit(method.name, options=nominal)).values():
+        for stated, expected in ((cost.nominal, 1 / times), (cost.amplified, amplified)):
             assert stated.epsilon == pytest.approx(times * expected, rel=1e-9)
             assert (stated.unit, stated.neighbours, stated.delta) == ("person", neighbours, 0)
             check(stated)
-    of_all = Options.model_validate({"gdp_tabicl": {"epsilon_is": "amplified"}})
-    for cost in grid.costs(method, contract, _unit(method.name, options=of_all)).values():
+    for cost in grid.costs(method, contract, _unit(method.name)).values():
         assert cost.charged.epsilon == pytest.approx(1.0, rel=1e-9)
 
 

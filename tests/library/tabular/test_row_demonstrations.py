@@ -51,6 +51,13 @@ def rows_of(contract: Contract, count: int, seed: int) -> tuple[np.ndarray, np.n
     return bins, np.where(rng.random(shares.shape) < 0.5, rng.choice(EDGES, shares.shape), shares)
 
 
+def shown(bins: np.ndarray, shares: np.ndarray, contract: Contract) -> list[str]:
+    """Demonstrations of rows in the contract's bins, whose numbers are as likely anywhere in
+    them.
+    """
+    return row_demonstrations(bins, shares, central_form(contract), contract)
+
+
 def listing(contract: Contract) -> Contract:
     """The same, whose central prompts are a list of values: words, which bins may come from, stay
     where they are.
@@ -84,7 +91,7 @@ def said(contract: Contract, texts: Sequence[str]) -> dict[str, list[Any]]:
 def test_what_a_row_says_is_of_its_bins_and_within_bounds(contract: Contract, seed: int) -> None:
     bins, shares = rows_of(contract, 20, seed)
     listed = listing(contract)
-    values = said(contract, row_demonstrations(bins, shares, listed))
+    values = said(contract, shown(bins, shares, listed))
     table = table_of(contract, values)
     for place, name in enumerate(contract.features):
         assert column_bins(table, listed, name).tolist() == bins[:, place].tolist(), name
@@ -98,10 +105,10 @@ def test_what_a_row_says_is_of_its_bins_and_within_bounds(contract: Contract, se
 @seeds
 def test_a_demonstration_reads_as_a_query_of_the_same_values(contract: Contract, seed: int) -> None:
     bins, shares = rows_of(contract, 3, seed)
-    values = said(contract, row_demonstrations(bins, shares, listing(contract)))
+    values = said(contract, shown(bins, shares, listing(contract)))
     queries = central_queries(table_of(contract, values), contract)
     answers = [contract.target.answers[label] for label in bins[:, -1]]
-    assert row_demonstrations(bins, shares, contract) == [
+    assert shown(bins, shares, contract) == [
         f"{query} {answer}" for query, answer in zip(queries, answers, strict=True)
     ]
 
@@ -110,31 +117,14 @@ def test_a_demonstration_reads_as_a_query_of_the_same_values(contract: Contract,
 @every_contract
 @seeds
 def test_no_demonstration_is_longer_than_the_longest(contract: Contract, seed: int) -> None:
-    texts = row_demonstrations(*rows_of(contract, 20, seed), contract)
+    texts = shown(*rows_of(contract, 20, seed), contract)
     assert max(map(len, texts)) <= len(longest_demonstration(contract))
-
-
-def test_a_wide_outer_bin_is_read_as_at_most_twice_as_wide_as_its_neighbour() -> None:
-    """Of adult's two bins of gain, up to and from 1,092 of 99,999; of calhousing's last one, 10,000
-    to 40,000, beside 6,000 to 10,000.
-    """
-    for name, column, low, high in (
-        ("adult", "capital-gain", 1092, 3276),
-        ("calhousing", "totalRooms", 10_000, 18_000),
-    ):
-        contract = listing(CONTRACTS[name])
-        sizes, place = row_encoding(contract).sizes, contract.features.index(column)
-        bins = np.zeros((3, len(sizes)), dtype=np.int64)
-        bins[:, place] = sizes[place] - 1
-        shares = np.tile(np.array(EDGES)[:, np.newaxis], bins.shape[1] - 1)
-        values = said(contract, row_demonstrations(bins, shares, contract))[column]
-        assert values[0] == low and values[-1] == high and low < values[1] < high, name
 
 
 def test_days_are_dates_and_missing_values_are_unknown() -> None:
     contract = customers()
     bins = np.array([[0, 8, 3, 0, 1], [7, 0, 0, 7, 0]])
-    first, second = row_demonstrations(bins, np.array([[0.0] * 4, [EDGES[-1]] * 4]), contract)
+    first, second = shown(bins, np.array([[0.0] * 4, [EDGES[-1]] * 4]), contract)
     assert (
         "The age is 18. The Größe (cm) is unknown. The plan is unknown. The since is 2015-01-01."
         in first
@@ -148,7 +138,7 @@ def test_numbers_have_no_more_decimal_places_than_prompts_show() -> None:
     column = contract.columns["Größe (cm)"].model_copy(update={"decimals": 1, "step": 0.001})
     fine = contract.model_copy(update={"columns": {**contract.columns, "Größe (cm)": column}})
     bins = np.tile(np.array([[0, 3, 0, 0, 0]]), (50, 1))
-    texts = row_demonstrations(bins, np.random.default_rng(0).random((50, 4)), fine)
+    texts = shown(bins, np.random.default_rng(0).random((50, 4)), fine)
     low, high = column.edges(fine.cuts_of("Größe (cm)"))[2:4]
     sizes = [text.split("The Größe (cm) is ")[1].split(". The")[0] for text in texts]
     assert len({*sizes}) > 20
@@ -158,13 +148,10 @@ def test_numbers_have_no_more_decimal_places_than_prompts_show() -> None:
 
 @seeds
 def test_rows_of_a_table_and_demonstrations_place_numbers_alike(seed: int) -> None:
-    """Where a bin is not cut short and prompts show all decimal places, both hold any of the same
-    numbers.
-    """
+    """Where prompts show all decimal places, both hold any of the same numbers."""
     contract = listing(CONTRACTS["blood"])
     bins, shares = rows_of(contract, 30, seed)
-    values = said(contract, row_demonstrations(bins, shares, contract))
+    values = said(contract, shown(bins, shares, contract))
     for place, meaning in enumerate(central_form(contract).features):
-        inner = (bins[:, place] > 0) & (bins[:, place] < meaning.count - 1)
-        numbers = placed(meaning.edges, meaning.digits, bins[inner, place], shares[inner, place])
-        assert numbers.tolist() == np.array(values[meaning.column])[inner].tolist()
+        numbers = placed(meaning.edges, meaning.digits, bins[:, place], shares[:, place])
+        assert numbers.tolist() == values[meaning.column]

@@ -1,0 +1,128 @@
+"""What is publicly known of several columns of one row: that one is below another, that one is the
+sum of others, that some categories never stand together. Released rows keep it.
+
+A private row that breaks one is that row's affair: its columns of the relation are taken for
+missing, where they may be, and nothing is told of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
+
+from dpicl.contract.base import CategoryName, Frozen, Name, Problems
+from dpicl.contract.columns import Column
+from dpicl.contract.columns.category import CategoryColumn
+from dpicl.contract.columns.number import NumberColumn
+
+
+class Order(Frozen):
+    """Numbers or dates of which each is below the next."""
+
+    rising: Annotated[tuple[Name, ...], Field(min_length=2)]
+    """Columns: `[checkin, checkout]`."""
+    or_equal: bool = False
+    """Whether two may be equal."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that it is about."""
+        return self.rising
+
+    def problems(self, columns: dict[str, Column], key: str) -> Problems:
+        """Why no row can keep it."""
+        some = _numbers(columns, self.rising)
+        kinds = {"number" if column.plain else column.type for column in some}
+        if len(some) < len(self.rising) or len(kinds) > 1:
+            yield key, "names columns of different types", "numbers, or dates of one type"
+            return
+        least = -math.inf
+        for name, column in zip(self.rising, some, strict=True):
+            low, high = column.bounds
+            if high < least or (high == least and not self.or_equal):
+                yield key, f"cannot hold within the bounds of {name}", "bounds that a row can keep"
+                return
+            least = max(least, low)
+
+
+class Sum(Frozen):
+    """A number that is the sum of others."""
+
+    total: Name
+    """The column of the sum."""
+    parts: Annotated[tuple[Name, ...], Field(min_length=2)]
+    """What is added."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that it is about."""
+        return (self.total, *self.parts)
+
+    def problems(self, columns: dict[str, Column], key: str) -> Problems:
+        """Why no row can keep it."""
+        some = _numbers(columns, self.columns)
+        if len(some) < len(self.columns) or not all(column.plain for column in some):
+            yield key, "names a column that is no number", "whole or real numbers"
+            return
+        total, *parts = some
+        low, high = (math.fsum(column.bounds[end] for column in parts) for end in (0, 1))
+        if low > total.bounds[1] or high < total.bounds[0]:
+            expected = "bounds that a row can keep"
+            yield key, f"cannot hold within the bounds of {self.total}", expected
+
+
+class Never(Frozen):
+    """Categories of several columns that never stand in one row."""
+
+    never: Annotated[dict[Name, CategoryName], Field(min_length=2)]
+    """{column: category}: `{sex: male, pregnant: yes}`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that it is about."""
+        return tuple(self.never)
+
+    def problems(self, columns: dict[str, Column], key: str) -> Problems:
+        """Why no row can keep it."""
+        sizes = []
+        for name, category in self.never.items():
+            column = columns[name]
+            if not isinstance(column, CategoryColumn) or category not in column.categories:
+                yield key, f"has no such category of {name}", "categories as they are listed"
+                return
+            sizes.append(len(column.categories))
+        if max(sizes) == 1:
+            yield key, "cannot hold: no other categories are listed", "what a row can keep"
+
+
+def _numbers(columns: dict[str, Column], names: tuple[str, ...]) -> list[NumberColumn]:
+    """Those of these columns that hold numbers or dates."""
+    some = (columns[name] for name in names)
+    return [column for column in some if isinstance(column, NumberColumn)]
+
+
+def _kind(stated: Any) -> str:
+    """What is stated, by its keys."""
+    names = stated if isinstance(stated, dict) else getattr(stated, "__dict__", ())
+    return next((name for name in ("total", "never") if name in names), "rising")
+
+
+Relation = Annotated[
+    Annotated[Order, Tag("rising")] | Annotated[Sum, Tag("total")] | Annotated[Never, Tag("never")],
+    Discriminator(_kind),
+]
+
+
+def check_relations(relations: tuple[Relation, ...], columns: dict[str, Column]) -> Problems:
+    """Each is about columns that there are, and some row within the bounds keeps it."""
+    for index, relation in enumerate(relations):
+        key = f"relations.{index}"
+        unknown = [name for name in relation.columns if name not in columns]
+        if unknown:
+            yield key, f"names {unknown[0]}, which is no column", "columns of this contract"
+        elif len(set(relation.columns)) < len(relation.columns):
+            yield key, "names a column twice", "distinct columns"
+        else:
+            yield from relation.problems(columns, key)

@@ -1,0 +1,151 @@
+"""Conditions on released rows, such as {"city": "north", "age": (18, 30)}: how likely a row of each
+code meets one, and what its values then are.
+
+    one value, a list    any of these values; None is a missing one
+    a tuple of two       from the first to the second, both included; None is as far as it goes
+
+A number lies somewhere in its bin (`inside`), so that of a bin which a condition cuts a part of the
+rows meets it: those whose number, drawn as it always is, does.
+
+Guarantee   none spent: public, and post-processing of released rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.contract.columns.base import MISSING
+from dpicl.data.central.conditional import Weights
+from dpicl.data.reading.encode import UNKNOWN
+from dpicl.data.values import Meaning, RowForm
+from dpicl.ground.errors import DataError, ParameterError
+
+Where = Mapping[str, Any]
+"""By column what is asked of it; see the module."""
+_HALVINGS = 64
+
+
+def conditional_form(form: RowForm, where: Where) -> tuple[RowForm, Weights]:
+    """What codes stand for among rows that meet a condition, and how likely each code meets it.
+
+    Raises:
+        ParameterError: names a column that is not released, a value that it cannot have, or a range
+            of what has no order.
+    """
+    meanings = [*form.features, *([form.label] if form.label else [])]
+    places = {meaning.column: place for place, meaning in enumerate(meanings)}
+    weights = {}
+    for name, asked in where.items():
+        if name not in places:
+            raise ParameterError(
+                "where", name, f"columns of released rows: {', '.join(dict.fromkeys(places))}"
+            )
+        place = places[name]
+        meanings[place], weights[place] = _given(meanings[place], asked)
+    label = meanings.pop() if form.label else None
+    return replace(form, features=tuple(meanings), label=label), weights
+
+
+def _given(meaning: Meaning, asked: Any) -> tuple[Meaning, np.ndarray]:
+    if isinstance(asked, tuple):
+        if meaning.categories or len(asked) != 2:
+            raise _unfit(meaning, asked, _EXPECTED[bool(meaning.categories)])
+        low, high = (_number(meaning, end, asked) for end in asked)
+        return _between(
+            meaning, [(-np.inf if low is None else low, np.inf if high is None else high)], False
+        )
+    values = list(asked) if isinstance(asked, list | set | frozenset) else [asked]
+    if not values:
+        raise _unfit(meaning, asked, _EXPECTED[bool(meaning.categories)])
+    if meaning.categories:
+        return _among(meaning, values)
+    numbers = [_number(meaning, value, asked) for value in values]
+    points = sorted({number for number in numbers if number is not None})
+    if None in numbers and not meaning.nullable:
+        raise _unfit(meaning, asked, "values, as the contract has it not nullable")
+    return _between(meaning, [(point, point) for point in points], None in numbers)
+
+
+_EXPECTED = {
+    True: "a category, or a list of some",
+    False: "a value, a list of some, or a tuple of the least and the largest",
+}
+
+
+def _unfit(meaning: Meaning, asked: Any, expected: str) -> ParameterError:
+    return ParameterError(f"where {meaning.column}", repr(asked)[:60], expected)
+
+
+def _number(meaning: Meaning, value: Any, asked: Any) -> float | None:
+    if value is None:
+        return None
+    try:
+        (number,) = meaning.numbers(pa.chunked_array([pa.array([value])])).tolist()
+    except (DataError, pa.ArrowException):
+        raise _unfit(meaning, asked, f"values of type {meaning.type}") from None
+    return float(number)
+
+
+def _among(meaning: Meaning, values: list[Any]) -> tuple[Meaning, np.ndarray]:
+    """Of categories: each code with those that are asked for."""
+    listed = [category for some in meaning.categories for category in some]
+    named = set()
+    for value in values:
+        try:
+            (place,) = meaning.places(pa.chunked_array([pa.array([value])])).tolist()
+        except (DataError, pa.ArrowException):
+            place = UNKNOWN
+        if place == UNKNOWN:
+            shown = ", ".join(category for category in listed[:20] if category != MISSING)
+            raise _unfit(meaning, value, f"one of its categories: {shown}")
+        named.add(listed[place])
+    kept = tuple(
+        tuple(category for category in some if category in named) for some in meaning.categories
+    )
+    weights = [len(some) / len(all_) for some, all_ in zip(kept, meaning.categories, strict=True)]
+    return replace(meaning, categories=kept), np.array(weights)
+
+
+def _between(
+    meaning: Meaning, ranges: list[tuple[float, float]], missing: bool
+) -> tuple[Meaning, np.ndarray]:
+    """Of numbers: of each bin the parts of its rows that lie in one of these ranges, which do not
+    overlap.
+    """
+    bins = np.arange(len(meaning.edges) - 1)
+    parts: list[list[tuple[float, float]]] = [[] for _ in bins]
+    for low, high in ranges:
+        begins = _below(meaning, bins, partial(np.less_equal, low))
+        ends = _below(meaning, bins, partial(np.less, high))
+        for bin_, begin, end in zip(bins.tolist(), begins.tolist(), ends.tolist(), strict=True):
+            if end > begin:
+                parts[bin_].append((begin, end))
+    weights = [sum(end - begin for begin, end in some) for some in parts]
+    if meaning.nullable:
+        weights.append(float(missing))
+    return replace(meaning, within=tuple(map(tuple, parts))), np.array(weights)
+
+
+def _below(
+    meaning: Meaning, bins: np.ndarray, beyond: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """The share of each bin below the first number that is beyond a bound, as numbers rise with
+    their share.
+    """
+    low, high = np.zeros(len(bins)), np.ones(len(bins))
+
+    def is_beyond(share: np.ndarray) -> np.ndarray:
+        return beyond(meaning.placed(bins, share, meaning.digits))
+
+    low = np.where(is_beyond(low), -1.0, low)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        found = is_beyond(np.clip(middle, 0, np.nextafter(1, 0)))
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    return np.where(low < 0, 0.0, high)

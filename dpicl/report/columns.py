@@ -1,0 +1,19 @@
+"""Pictures of released columns in a page's own colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpicl.quality.picture import Colours, draw_columns, size_of
+from dpicl.quality.shown import Shown
+from dpicl.report.blocks import GRID, INK, MUTED, SERIES, drawing, to_svg
+
+_OF_PAGE = Colours(INK, MUTED, GRID, SERIES[0])
+
+
+def columns_svg(panels: Sequence[Shown]) -> str:
+    """An `<svg>` element."""
+    with drawing(*size_of(panels)) as figure:
+        draw_columns(figure, panels, _OF_PAGE)
+        names = "; ".join(" and ".join(panel.columns) for panel in panels)
+        return to_svg(figure, f"Released shares, with errors, of {names}")

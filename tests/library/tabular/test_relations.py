@@ -1,0 +1,183 @@
+"""Relations between columns: stated in the contract, kept by every released row, and of a private
+row its own affair.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpicl
+from dpicl.contract import Contract, parse_contract
+from dpicl.contract.load import contract_digest
+from dpicl.data.central.exact_counts import row_bins
+from dpicl.data.reading.parse import typed_table
+from dpicl.ground.errors import DeclarationError
+from dpicl.ground.types import PrivateTable
+from tests.library.examples import tree
+
+COLUMNS: dict[str, Any] = {
+    "checkin": {"type": "date", "bounds": ["2026-01-01", "2026-06-30"]},
+    "checkout": {"type": "date", "bounds": ["2026-01-01", "2026-07-31"], "nullable": True},
+    "room": {"type": "integer", "bounds": [0, 400]},
+    "extras": {"type": "real", "bounds": [0, 200], "decimals": 2},
+    "paid": {"type": "real", "bounds": [0, 600], "decimals": 2, "nullable": True},
+    "sex": {"type": "category", "categories": ["female", "male"]},
+    "pregnant": {"type": "category", "categories": ["no", "yes"], "nullable": True},
+    "again": {"type": "category", "categories": ["no", "yes"]},
+}
+RELATIONS: list[dict[str, Any]] = [
+    {"rising": ["checkin", "checkout"]},
+    {"total": "paid", "parts": ["room", "extras"]},
+    {"never": {"sex": "male", "pregnant": "yes"}},
+]
+SCHEMA: dict[str, Any] = {"label": "again", "columns": COLUMNS, "relations": RELATIONS}
+
+
+def rows(count: int) -> pd.DataFrame:
+    """Stays, all of which keep the relations."""
+    rng = np.random.default_rng(3)
+    first = pd.Timestamp("2026-01-01")
+    checkin = rng.integers(0, 180, count)
+    room, extras = rng.integers(40, 300, count), rng.gamma(2, 20, count).round(2).clip(0, 200)
+    male = rng.random(count) < 0.5
+    return pd.DataFrame(
+        {
+            "checkin": [first + pd.Timedelta(days=int(day)) for day in checkin],
+            "checkout": [
+                first + pd.Timedelta(days=int(day)) for day in checkin + rng.integers(1, 12, count)
+            ],
+            "room": room,
+            "extras": extras,
+            "paid": (room + extras).round(2),
+            "sex": np.where(male, "male", "female"),
+            "pregnant": np.where(~male & (rng.random(count) < 0.2), "yes", "no"),
+            "again": rng.choice(["no", "yes"], count),
+        }
+    )
+
+
+def assert_kept(table: pd.DataFrame) -> None:
+    known = table.checkout.notna()
+    assert (table.checkin[known] < table.checkout[known]).all()
+    paid = table.paid.notna()
+    assert np.allclose(table.paid[paid], (table.room + table.extras)[paid], atol=1e-6)
+    assert not ((table.sex == "male") & (table.pregnant == "yes")).any()
+
+
+@pytest.mark.parametrize("method", ["aim_tabicl", "mst_tabicl", "tab_pe"])
+def test_every_released_row_keeps_them(method: str, tmp_path: Path) -> None:
+    stays = rows(4000)
+    release = dpicl.protect(
+        stays, SCHEMA, epsilon=3, account=method, budget=3, method=method, home=tmp_path
+    )
+    for count in (20, 3000, 20_000):
+        table = release.table(count)
+        assert len(table) == count
+        assert_kept(table)
+    assert abs(release.table(5000).paid.mean() - stays.paid.mean()) < 0.4 * stays.paid.std()
+    if method != "tab_pe":
+        asked = release.table(500, where={"sex": "male", "room": (100, 150)})
+        assert_kept(asked)
+        assert (asked.sex == "male").all() and asked.room.between(100, 150).all()
+    for text, _ in release.demonstrations(24).pairs:
+        assert not ("sex is male" in text and "pregnant is yes" in text)
+
+
+def test_demonstrations_show_sums_that_add_up(tmp_path: Path) -> None:
+    release = dpicl.protect(rows(4000), SCHEMA, epsilon=3, account="sums", budget=3, home=tmp_path)
+    texts = [text for text, _ in release.demonstrations(32).pairs]
+    found = 0
+    for text in texts:
+        parts = text.rstrip(".").removeprefix("The ").split(". The ")
+        said = dict(part.split(" is ", 1) for part in parts if " is " in part)
+        if said.get("paid", "unknown") != "unknown":
+            found += 1
+            assert float(said["paid"]) == pytest.approx(float(said["room"]) + float(said["extras"]))
+    assert found > 20
+
+
+def contract_of(relations: list[dict[str, Any]]) -> Contract:
+    content = {
+        **{key: value for key, value in tree().items() if key in ("source", "privacy", "split")},
+        "version": 2,
+        "name": "stays",
+        "columns": COLUMNS,
+        "label": "again",
+        "relations": relations,
+    }
+    return parse_contract(content, "stays.yaml")
+
+
+def test_a_private_row_that_breaks_one_is_missing_there_and_no_other_row_is_moved() -> None:
+    contract = contract_of(RELATIONS)
+    stays = rows(50)
+    wrong = stays.copy()
+    wrong.loc[7, "paid"] = 599.0
+    wrong.loc[8, "checkout"] = pd.Timestamp("2026-01-01")
+    wrong.loc[9, ["sex", "pregnant"]] = ["male", "yes"]
+
+    def bins(frame: pd.DataFrame) -> np.ndarray:
+        texts = frame.assign(
+            checkin=frame.checkin.dt.date.astype(str), checkout=frame.checkout.dt.date.astype(str)
+        ).astype(str)
+        import pyarrow as pa
+
+        table = typed_table(pa.Table.from_pandas(texts, preserve_index=False), contract, "rows")
+        return row_bins(PrivateTable(table), contract)
+
+    before, after = bins(stays), bins(wrong)
+    moved = np.flatnonzero((before != after).any(axis=1))
+    assert set(moved.tolist()) <= {7, 8, 9}
+    names = list(contract.features)
+    for row, name in ((7, "paid"), (8, "checkout"), (9, "pregnant")):
+        missing = contract.columns[name].count(contract.cuts_of(name)) - 1
+        assert after[row, names.index(name)] == missing
+
+
+@pytest.mark.parametrize(
+    ("relation", "told"),
+    [
+        ({"rising": ["checkin", "left"]}, "names left, which is no column"),
+        ({"rising": ["checkin", "room"]}, "names columns of different types"),
+        ({"rising": ["checkin", "sex"]}, "names columns of different types"),
+        ({"rising": ["checkin", "checkin"]}, "names a column twice"),
+        ({"rising": ["room"]}, "rising"),
+        ({"total": "sex", "parts": ["room", "extras"]}, "names a column that is no number"),
+        ({"total": "paid", "parts": ["room"]}, "at least 2 items"),
+        ({"never": {"sex": "male", "pregnant": "maybe"}}, "has no such category of pregnant"),
+        ({"never": {"sex": "male", "room": "3"}}, "has no such category of room"),
+        ({"sometimes": 3}, "relations"),
+    ],
+)
+def test_what_says_nothing_is_refused(relation: dict[str, Any], told: str) -> None:
+    with pytest.raises(DeclarationError, match=told):
+        contract_of([relation])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"room": {"type": "integer", "bounds": [500, 900]}},
+        {"paid": {"type": "integer", "bounds": [700, 900]}},
+        {"checkin": {"type": "date", "bounds": ["2027-01-01", "2027-06-30"]}},
+    ],
+)
+def test_what_no_row_within_the_bounds_keeps_is_refused(columns: dict[str, Any]) -> None:
+    kept = {key: value for key, value in tree().items() if key in ("source", "privacy", "split")}
+    content = {**kept, "version": 2, "name": "stays", "label": "again", "relations": RELATIONS}
+    content["columns"] = {**COLUMNS, **columns}
+    if "room" in columns:
+        content["columns"]["paid"] = {"type": "integer", "bounds": [0, 100]}
+    with pytest.raises(DeclarationError, match="cannot hold within the bounds of"):
+        parse_contract(content, "stays.yaml")
+
+
+def test_a_contract_without_relations_has_the_digest_that_it_had() -> None:
+    assert contract_digest(contract_of([])) != contract_digest(contract_of(RELATIONS))
+    plain = contract_of([])
+    assert "relations" not in plain.model_dump_json(exclude_defaults=True)
