@@ -40,7 +40,7 @@ from dpicl.quality.simulate import Candidate, Outcomes, Trial, candidates, trial
 from dpicl.quality.worth import Marginal, Quality, ReleasePoint, Score
 
 _GOOD, _LEAST_HALF, _LEAST_DEVIATIONS = 0.03, 0.01, 2.0
-_TABLES, _BEHIND, _NO_SIGNAL = 0.5, 0.05, 0.5
+_TABLES, _BEHIND, _NO_SIGNAL, _FAST_HALF = 0.5, 0.05, 0.5, 0.03
 """Of a loss, how far it may be off as tables differ more than populations; how far behind the best
 a way is that is simulated no more; and what made-up tables are given where nothing is predicted.
 """
@@ -161,7 +161,11 @@ USUAL = SIGNALS["medium"]
 """That which decides."""
 POPULATIONS, FEWEST, MOST_ROWS = 6, 4, 100_000
 """Of the signal that decides, and of it where one release is judged; of the others half as many."""
+FAST = (2, 2)
+"""Of a fast plan: too few to tell how far one more would fall."""
 Progress = Callable[[int, int], None]
+_Signal = float | None
+"""None where nothing is predicted."""
 
 
 def read_signal(text: str) -> float:
@@ -256,13 +260,8 @@ def plan_table(
     if contract.target.count == 1:
         signals = {}
     middle = sorted(signals.values())[len(signals) // 2] if signals else None
-    first, whole = (populations, populations) if populations else (FEWEST - fast, POPULATIONS)
     others = [] if fast else [strength for strength in signals.values() if strength != middle]
-    waves = [
-        [(middle, number) for number in range(first)],
-        [(middle, number) for number in range(first, first if fast else whole)]
-        + [(strength, number) for strength in others for number in range(-(-whole // 2))],
-    ]
+    waves = _waves(middle, others, populations, fast=fast)
     simulated = _Simulated(contract, min(count, MOST_ROWS), asked, ways)
     pool = (
         ProcessPoolExecutor(processes, mp_context=fork_server([__name__]))
@@ -284,6 +283,22 @@ def plan_table(
     return TablePlan(contract.name, count, simulated.rows, shown, tuple(outlooks), refused)
 
 
+def _waves(
+    middle: _Signal, others: Sequence[float], populations: int | None, *, fast: bool
+) -> list[list[tuple[_Signal, int]]]:
+    """Equation (3): signals and numbers of populations, those that all ways are simulated on
+    first.
+    """
+    first, whole = FAST if fast else (FEWEST, POPULATIONS)
+    if populations is not None:
+        first = whole = populations
+    beside = [(strength, number) for strength in others for number in range(-(-whole // 2))]
+    return [
+        [(middle, number) for number in range(first)],
+        [*((middle, number) for number in range(first, whole)), *beside],
+    ]
+
+
 def expected(point: ReleasePoint, rows: int) -> Quality | None:
     """What a plan says of this release of so many rows; None of averages and of series, which are
     judged by their noise.
@@ -298,10 +313,6 @@ def expected(point: ReleasePoint, rows: int) -> Quality | None:
         pass
     (outlook,) = simulated.outlooks(signal)
     return replace(outlook.quality, row_count=rows)
-
-
-_Signal = float | None
-"""None where nothing is predicted."""
 
 
 class _Simulated:
@@ -371,7 +382,8 @@ class _Simulated:
             scores: tuple[Score, ...] = ()
             if signal is not None and losses:
                 auc = signal - float(np.mean(losses))
-                half = max(half_width(losses), _TABLES * (signal - auc))
+                own = half_width(losses) if len(losses) > FAST[0] else _FAST_HALF
+                half = max(own, _TABLES * (signal - auc))
                 scores = (Score("AUC", auc, max(0.0, auc - half), min(1.0, auc + half)),)
             marginals = [
                 Marginal(names, float(np.mean([outcome.errors[names] for _, outcome in found])))
