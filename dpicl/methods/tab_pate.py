@@ -26,9 +26,9 @@ Paper       Wahdany, Jagielski, Cresswell, Dziedzic and Boenisch 2026 (arXiv 260
 
 Symbols     k shots, m the contract's most rows per person. M and Q follow from options, epsilon and
             the contract's `population`.
-Not covered less memory than all rows take: equal rows are numbered all at once; queries of the
-user, which are sent as they are; every
-            (epsilon, seed) is a release of its own.
+Not covered how frequent a label is among the rows, as queries are not drawn from them; less memory
+            than all rows take: equal rows are numbered all at once; queries of the user, which are
+            sent as they are; every (epsilon, seed) is a release of its own.
 
 Votes of naive Bayes teachers on disjoint parts of the rows.
 """
