@@ -106,11 +106,13 @@ def _numbers(columns: dict[str, Column], names: tuple[str, ...]) -> list[NumberC
 def _kind(stated: Any) -> str:
     """What is stated, by its keys."""
     names = stated if isinstance(stated, dict) else getattr(stated, "__dict__", ())
-    return next((name for name in ("total", "never") if name in names), "rising")
+    return "sum" if "total" in names else "exclusion" if "never" in names else "order"
 
 
 Relation = Annotated[
-    Annotated[Order, Tag("rising")] | Annotated[Sum, Tag("total")] | Annotated[Never, Tag("never")],
+    Annotated[Order, Tag("order")]
+    | Annotated[Sum, Tag("sum")]
+    | Annotated[Never, Tag("exclusion")],
     Discriminator(_kind),
 ]
 

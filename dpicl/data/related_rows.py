@@ -95,14 +95,14 @@ def drawn_rows(
     *,
     shown: bool = False,
 ) -> RelatedRows:
-    """So many rows that keep all relations.
+    """So many rows that keep all relations; where few of very many do, some of them several times.
 
     Args:
         draw: gives codes of so many rows, others for another number.
         shown: whether numbers are those of demonstrations.
 
     Raises:
-        DpiclError: hardly any row of the release keeps them.
+        DpiclError: none does.
     """
     size = count
     for _ in range(_TRIES):

@@ -30,9 +30,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.data.central.adaptive import expected_errors, measure
+from dpicl.data.central.adaptive import expected_errors, least_errors, measure
 from dpicl.data.central.conditional import Conditional, Weights, no_row
-from dpicl.data.central.exact_counts import ExactCounts, row_encoding
+from dpicl.data.central.exact_counts import ExactCounts
 from dpicl.data.central.graphical_model import GraphicalModel, NoisyCounts, NoisyMarginal
 from dpicl.data.central.junction_tree import Scope
 from dpicl.data.central.spanning_tree import caution, cautious_rows, says_little
@@ -103,8 +103,7 @@ class AimTabicl(MstTabicl):
         """None: rows may be more cautious than the model."""
         return {}
 
-    def uncounted(self, drawn: NoisyCounts, contract: Contract) -> frozenset[int]:
-        """Columns that were neither chosen nor worth a count of their own."""
-        return frozenset(range(len(row_encoding(contract).sizes))) - {
-            column for marginal in drawn.marginals for column in marginal.columns
-        }
+    def least_errors(self, drawn: NoisyCounts) -> Mapping[int, float]:
+        """Of columns that were not chosen."""
+        label = max(column for marginal in drawn.marginals for column in marginal.columns)
+        return least_errors(drawn.marginals, label)

@@ -360,7 +360,7 @@ def row_epsilon(epsilon: float, contract: Contract) -> float:
     return each_of(epsilon, times_of_row(contract))
 
 
-def said_of_row(contract: Contract) -> dict[str, object]:
+def spent_identity(contract: Contract) -> dict[str, object]:
     """What is in the name of a release whose epsilon is divided among rows: without it the name
     would be that of one that cost each row all of it.
     """

@@ -55,7 +55,7 @@ from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
-from dpicl.methods.base import CellCost, check_width, for_unit, row_epsilon, said_of_row
+from dpicl.methods.base import CellCost, check_width, for_unit, row_epsilon, spent_identity
 from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
 from dpicl.methods.mst_series import VERSION, Series
 from dpicl.methods.options import MstOptions
@@ -191,7 +191,7 @@ class MstTabicl(CentralRows[NoisyCounts]):
         delta = self._delta(contract, point)
         named = chosen if delta is None else {**chosen, "delta": delta}
         if not self.is_series(contract):
-            of_row = said_of_row(contract) if point.options.noise == "laplace" else {}
+            of_row = spent_identity(contract) if point.options.noise == "laplace" else {}
             return named | self.bins_identity(contract) | of_row
         return {
             **named,

@@ -59,7 +59,7 @@ from dpicl.methods.base import (
     for_neighbours,
     for_unit,
     row_epsilon,
-    said_of_row,
+    spent_identity,
     times_of_row,
 )
 from dpicl.methods.options import PateOptions
@@ -170,7 +170,7 @@ class TabPate(CentralRows[Labelled]):
             "teachers": sizes.teachers,
             "labelled": sizes.queries,
             **self.bins_identity(contract),
-            **said_of_row(contract),
+            **spent_identity(contract),
         }
 
     def statement(self, contract: Contract, point: Point[PateOptions], cost: CellCost) -> str:

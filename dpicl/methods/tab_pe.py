@@ -48,7 +48,7 @@ from dpicl.data.reading.split import contributing_rows
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.methods.base import CellCost, for_unit, row_epsilon, said_of_row
+from dpicl.methods.base import CellCost, for_unit, row_epsilon, spent_identity
 from dpicl.methods.options import TabPeOptions
 from dpicl.methods.row_method import CentralRows
 
@@ -85,7 +85,7 @@ class TabPe(CentralRows[Votes]):
     def identity(self, contract: Contract, point: Point[TabPeOptions]) -> dict[str, object]:
         """See `Method`."""
         chosen = point.options.model_dump(mode="json")
-        return chosen | self.bins_identity(contract) | said_of_row(contract)
+        return chosen | self.bins_identity(contract) | spent_identity(contract)
 
     def statement(self, contract: Contract, point: Point[TabPeOptions], cost: CellCost) -> str:
         """See `Method`."""

@@ -262,9 +262,11 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """
         return {}
 
-    def uncounted(self, drawn: Drawn, contract: Contract) -> frozenset[int]:
-        """Columns of which a release says nothing."""
-        return frozenset()
+    def least_errors(self, drawn: Drawn) -> Mapping[int, float]:
+        """By column, total variation below which its error is not, whatever releases simulated
+        from this one show.
+        """
+        return {}
 
     def replicate(
         self,

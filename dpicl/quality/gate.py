@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from dpicl.ground.errors import PrivacyError
-from dpicl.quality.worth import LITTLE, NOTABLE, Quality, ReleasePoint, quality_by_noise
+from dpicl.quality.worth import NOTABLE, Quality, ReleasePoint, quality_by_noise
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +46,10 @@ def check_noise(asked: Iterable[ReleasePoint], *, anyway: bool) -> None:
     Raises:
         PrivacyError: what would be released, and what to do instead.
     """
-    worst = max(_by_noise(asked), key=lambda quality: quality.noise_share, default=None)
-    if worst is None or worst.noise_share < LITTLE:
+    some = [quality for quality in _by_noise(asked) if not quality.is_little]
+    # of what is not known beforehand, as of votes, the simulation says all
+    worst = max(some, key=lambda quality: quality.noise_share, default=None)
+    if worst is None:
         return
     # a second to import: only where noise is not little
     from dpicl.quality.outlook import expected

@@ -79,8 +79,8 @@ def _bars(axes: Axes, panel: Shown, colours: Colours) -> None:
         np.arange(len(shares)),
         100 * shares,
         width=0.85,
-        color=colours.grid if panel.untold else colours.bar,
-        yerr=None if panel.untold else 100 * np.stack([np.minimum(errors, shares), errors]),
+        color=colours.bar,
+        yerr=100 * np.stack([np.minimum(errors, shares), errors]),
         ecolor=colours.ink,
         error_kw={"elinewidth": 0.8, "capsize": 1.5},
     )
@@ -89,8 +89,6 @@ def _bars(axes: Axes, panel: Shown, colours: Colours) -> None:
     axes.set_ylabel("% of rows", fontsize=7, color=colours.ink)
     axes.set_ylim(bottom=0)
     _name(axes, panel.bins[0], 0)
-    if panel.untold:
-        axes.set_title("not released", fontsize=7, loc="right", color=colours.muted)
 
 
 def _cells(axes: Axes, panel: Shown, colours: Colours) -> None:

@@ -18,7 +18,7 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
 
     (1)  expected error of a marginal: the mean of its total variation over replicates
     (2)  effective rows n:  mean of A_k / sqrt(n)  =  mean of (1),   A_k / sqrt(n) the expected
-         error of n rows without noise, over the columns that the release says something of
+         error of n rows without noise
     (3)  classifier: probit t = a + b probit p over replicates near the p that is seen;  t there,
          and where it is with 90 %
     (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing
@@ -77,7 +77,6 @@ from dpicl.quality.measures import (
 )
 from dpicl.quality.worth import (
     LEVEL,
-    LITTLE,
     Actual,
     Marginal,
     NumberQuality,
@@ -132,7 +131,7 @@ class Replicates:
         self.binned = point.of_release(drawn)
         self.sizes = self.binned.encoding.bin_counts
         self.rows = max(1, round(point.method.row_count(drawn)))
-        self.untold = point.method.uncounted(drawn, point.contract)
+        self.least = point.method.least_errors(drawn)
         self.draws = Draws(0, point.contract.name, simulated=True)
         self.model = self._modelled(drawn, self.draws)
         form = point.method.form(self.binned.contract, point.asked)
@@ -141,9 +140,9 @@ class Replicates:
         is_number = point.contract.target.kind == "number" and label is not None
         self.means = label.means(self.sizes[-1]) if label and is_number else None
 
-    def tells(self, columns: Columns) -> bool:
-        """Whether the release says anything of each of these columns."""
-        return not self.untold & {*columns}
+    def least_error(self, columns: Columns) -> float:
+        """Below which that of a marginal is not."""
+        return max(self.least.get(column, 0.0) for column in columns)
 
     def _modelled(self, drawn: Any, draws: Draws) -> Modelled:
         """Of the release, or of a replicate."""
@@ -171,7 +170,7 @@ class Replicates:
         marginal, or over all if none does; and of single columns the largest difference of
         cumulative shares.
 
-        Where the release says nothing of a column it is 1, the most: Z has such columns uniform, as
+        No less than `least_error`: Z has columns nearly even whose counts were drowned by noise, as
         every release of it has.
         """
         errors, cumulative = np.empty((2, count, len(marginals)))
@@ -189,9 +188,9 @@ class Replicates:
                     not modelled.counted or len(columns) < 3 or columns in modelled.counted
                 )
         counted |= ~counted.any(axis=0)
-        told = [self.tells(columns) for columns in marginals]
+        least = np.array([self.least_error(columns) for columns in marginals])
         mean = (errors * counted).sum(axis=0) / counted.sum(axis=0)
-        return np.where(told, mean, 1.0), np.where(told, cumulative.mean(axis=0), 1.0)
+        return np.maximum(mean, least), np.maximum(cumulative.mean(axis=0), least)
 
     def deviations(self, marginals: Sequence[Columns], count: int) -> list[np.ndarray]:
         """Of each marginal's cells, the root mean square of what steps 2 and 3 do to their shares,
@@ -203,7 +202,10 @@ class Replicates:
             for columns, total in zip(marginals, squares, strict=True):
                 released = shares_of(modelled, columns, self.sizes)
                 total += (released - marginal(table, columns, self.sizes)) ** 2
-        return [np.sqrt(total / count) for total in squares]
+        return [
+            np.maximum(np.sqrt(total / count), 2 * self.least_error(columns) / total.size)
+            for columns, total in zip(marginals, squares, strict=True)
+        ]
 
     def scores(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count,
@@ -276,7 +278,6 @@ def quality_of(
         point,
         row_count=method.row_count(drawn),
         effective_rows=_effective_rows(again, judged),
-        untold=tuple(name for column, name in enumerate(names) if not again.tells((column,))),
         columns=tuple(marginals(singles)),
         with_label=tuple(marginals(with_label)),
         pairs=tuple(marginals(pairs)),
@@ -300,8 +301,7 @@ def beats_majority(point: ReleasePoint, drawn: Any) -> bool:
         return True
     if type(method).replicate is TabularMethod.replicate:
         return True
-    quality = quality_by_noise(point.of_release(drawn), rows)
-    if quality.noise and quality.noise_share < LITTLE:
+    if quality_by_noise(point.of_release(drawn), rows).is_little:
         return True
     again = Replicates(point, drawn)
     most = float(marginal(again.model.bins, (len(again.sizes) - 1,), again.sizes).max())
@@ -337,11 +337,10 @@ def _numbers(
 
 
 def _effective_rows(again: Replicates, errors: Mapping[Columns, float]) -> float | None:
-    """Equation (2); None where there is no noise, or no column of which anything is said."""
-    told = [columns for columns in errors if again.tells(columns)]
-    noisy = sum(errors[columns] for columns in told)
+    """Equation (2); None where there is no noise."""
+    noisy = sum(errors.values())
     exact = sum(
-        sampling_variation(shares_of(again.model, columns, again.sizes)) for columns in told
+        sampling_variation(shares_of(again.model, columns, again.sizes)) for columns in errors
     )
     return (exact / noisy) ** 2 if noisy else None
 

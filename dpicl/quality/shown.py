@@ -38,14 +38,12 @@ class Shown:
         bins: names of the bins of each column.
         shares: of released rows, of every cell, those of the last column's bins beside each other.
         errors: equation (1), in the same order.
-        untold: whether the release says nothing of one of them, which is then uniform.
     """
 
     columns: tuple[str, ...]
     bins: tuple[tuple[str, ...], ...]
     shares: tuple[float, ...]
     errors: tuple[float, ...]
-    untold: bool
 
     def table(self, values: Sequence[float]) -> np.ndarray:
         """Shares or errors in the shape of the columns."""
@@ -91,7 +89,6 @@ def shown(
             tuple(meanings[column].names for column in cells),
             tuple(shares_of(again.model, cells, again.sizes).ravel().tolist()),
             tuple((_OFF * error).ravel().tolist()),
-            not again.tells(cells),
         )
         for cells, error in zip(some, again.deviations(some, simulations), strict=True)
     ]
@@ -99,8 +96,6 @@ def shown(
 
 def _information(again: Replicates, pair: Columns) -> float:
     """Of one column about another, in nats, among released rows."""
-    if not again.tells(pair):
-        return 0.0
     shares = marginal(again.model.bins, pair, again.sizes)
     apart = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
     logs = np.log(shares / np.where(apart, apart, 1), out=np.zeros_like(shares), where=shares > 0)

@@ -179,10 +179,7 @@ class Quality:
     Attributes:
         point: which release it is.
         row_count: how many rows there are: as stated, or as far as the release says.
-        effective_rows: so many rows without noise would have marginals as exact as these; columns
-            `untold` apart.
-        untold: columns that the release says nothing of, since noise would have drowned their
-            counts; their errors are 1.
+        effective_rows: so many rows without noise would have marginals as exact as these.
         columns, with_label, pairs: errors of single columns, of each with the label, and of pairs
             that were counted.
         numbers: of each column of numbers.
@@ -195,7 +192,6 @@ class Quality:
     point: ReleasePoint = field(repr=False)
     row_count: float | None = None
     effective_rows: float | None = None
-    untold: tuple[str, ...] = ()
     columns: tuple[Marginal, ...] = ()
     with_label: tuple[Marginal, ...] = ()
     pairs: tuple[Marginal, ...] = ()
@@ -224,6 +220,11 @@ class Quality:
     def noise_share(self) -> float:
         """Equation (2); 0 where nothing is known beforehand."""
         return median(self.noise.values() or [0.0])
+
+    @property
+    def is_little(self) -> bool:
+        """Whether noise is known to be next to none."""
+        return bool(self.noise) and self.noise_share < LITTLE
 
     @property
     def is_hopeless(self) -> bool:
@@ -364,11 +365,6 @@ class Quality:
                 if self.effective_rows < self.row_count
                 else f"as exact as the table of about {rows} rows itself, as far as it stands for "
                 f"others like them"
-            )
-        if self.untold:
-            yield (
-                f"nothing is known of {len(self.untold)} of {len(self.columns)} columns, which "
-                f"are uniform: {', '.join(self.untold)}"
             )
         for what, marginals in self.kinds:
             mean = f"{fmean(marginal.expected for marginal in marginals):.3f}"

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dpicl.quality import Quality
+    from dpicl.quality.worth import ReleasePoint
     from dpicl.release.certificate import Certificate
     from dpicl.release.frame import ReleasedTable
 
@@ -219,15 +220,14 @@ class Release:
         """What it is worth, in a sentence: by what noise does to as many rows as it says there are.
         Nothing of what is not known by that: `quality()` says more.
         """
-        from dpicl.quality.worth import ReleasePoint, quality_by_noise
+        from dpicl.quality.worth import quality_by_noise
 
         method, contract = METHODS[self.method], self.contract
         if not isinstance(method, TabularMethod) or method.is_series(contract):
             return ()
         drawn = self.published.drawn
         rows = round(method.row_count(drawn)) if method.derive_stage else contract.population
-        point = ReleasePoint(contract, method, self.published.planned.point).of_release(drawn)
-        quality = quality_by_noise(point, rows)
+        quality = quality_by_noise(self._point.of_release(drawn), rows)
         return (f"{method.title} {quality.worth}.",) if quality.noise else ()
 
     @property
@@ -395,13 +395,11 @@ class Release:
         from threadpoolctl import threadpool_limits
 
         from dpicl.quality.replicates import beats_majority
-        from dpicl.quality.worth import ReleasePoint
         from dpicl.release.predictor import fitted
 
         rows, method = self._usual, tabular(self.method)
-        point = ReleasePoint(self.contract, method, self.published.planned.point)
         with threadpool_limits(1):
-            is_sure = beats_majority(point, self.published.drawn)
+            is_sure = beats_majority(self._point, self.published.drawn)
         count = method.row_count(self.published.drawn)
         return fitted(rows, self._form, self.contract, count, is_sure=is_sure)
 
@@ -425,7 +423,6 @@ class Release:
         from dpicl.data.reading.split import split_table
         from dpicl.home.benchmarks import check_published, content_digest
         from dpicl.quality.replicates import quality_of
-        from dpicl.quality.worth import ReleasePoint
 
         simulations = whole("simulations", simulations, _FEWEST, None)
         settings = self.published.settings
@@ -436,8 +433,7 @@ class Release:
             test = split_table(rows, self.contract)
         # matrices are small: more threads take four times the processor's time
         with threadpool_limits(1):
-            point = ReleasePoint(self.contract, tabular(self.method), self.published.planned.point)
-            return quality_of(point, self.published.drawn, test=test, count=simulations)
+            return quality_of(self._point, self.published.drawn, test=test, count=simulations)
 
     def plot(
         self, columns: Sequence[str] | None = None, pairs: int = 3, simulations: int = 10
@@ -461,13 +457,11 @@ class Release:
 
         from dpicl.quality.picture import columns_figure
         from dpicl.quality.shown import shown
-        from dpicl.quality.worth import ReleasePoint
 
         simulations = whole("simulations", simulations, _FEWEST, None)
         pairs = whole("pairs", pairs, 0)
-        point = ReleasePoint(self.contract, tabular(self.method), self.published.planned.point)
         with threadpool_limits(1):
-            panels = shown(point, self.published.drawn, columns, pairs, simulations)
+            panels = shown(self._point, self.published.drawn, columns, pairs, simulations)
         return columns_figure(panels)
 
     def _repr_html_(self) -> str:
@@ -519,6 +513,12 @@ class Release:
     @property
     def _form(self) -> RowForm:
         return tabular(self.method).form(self._binned, self.published.planned.point)
+
+    @property
+    def _point(self) -> ReleasePoint:
+        from dpicl.quality.worth import ReleasePoint
+
+        return ReleasePoint(self.contract, tabular(self.method), self.published.planned.point)
 
     @property
     def _binned(self) -> Contract:

@@ -156,7 +156,7 @@ def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list
     each = left.times(OTHERS / (features - few))
     chosen = variation_of_noise(sizes, left.times((1 - OTHERS) / few).deviation, rows)
     others = [
-        1 / math.hypot(1 / error, 1 / _EVEN)
+        _drawn_to_even(error)
         for error in variation_of_noise((*sizes[:-1], 1), each.deviation, rows)
     ]
     return [
@@ -248,6 +248,26 @@ def _alone(
         _shrunk(exact.noisy((column,), budget=each, stream=stream, with_label=False), rows)
         for column in others
     ]
+
+
+def least_errors(counts: Sequence[NoisyMarginal], label: int) -> dict[int, float]:
+    """By column that is counted on its own, what (7) is expected to leave of its error: noise, or
+    what is lost where it hides the counts. No release of such a column's own model shows the
+    latter, as that is nearly even.
+    """
+    rows = round(row_count(counts))
+    return {
+        count.columns[0]: _drawn_to_even(
+            variation_of_noise((count.counts.size, 1), math.sqrt(count.variance), rows)[0]
+        )
+        for count in counts
+        if len(count.columns) == 1 and count.columns[0] != label
+    }
+
+
+def _drawn_to_even(error: float) -> float:
+    """Of a noisy count, once it is drawn towards an even one."""
+    return 1 / math.hypot(1 / error, 1 / _EVEN) if error else 0.0
 
 
 def _shrunk(count: NoisyMarginal, rows: float) -> NoisyMarginal:

@@ -56,7 +56,8 @@ def test_every_label_has_a_quality(method: str, options: Any, label: str | None)
     assert found.effective_rows
     for one in (*found.columns, *found.with_label):
         assert 0 < one.expected < 0.5 and one.true is not None
-    assert [one.measure for one in found.scores] == (["AUC", "accuracy"] if label else [])
+    measures = {None: [], "kind": ["AUC", "accuracy"]}.get(label, ["R2", "MAE"])
+    assert [one.measure for one in found.scores] == measures
     assert all(one.low <= one.estimate <= one.high for one in found.scores)
     assert len(found.actual.trained) == (4 if label else 0)
     assert set(found.actual.total_variation) == {1, 2, 3}

@@ -41,18 +41,18 @@ def test_errors_of_marginals_are_as_large_as_is_said_of_them_within_15_percent(
         assert said == pytest.approx(true, rel=0.15), kind
 
 
-@pytest.mark.exhaustive
-def test_of_columns_that_a_release_did_not_count_nothing_is_promised() -> None:
-    table = split(120, 3)
-    chosen, unit, cell, drawn = release(table.train, AIM, 0.3, 0)
-    missing = chosen.uncounted(drawn, contract())
-    found = quality(table, AIM, 0.3, count=4)
-    assert missing and [one.expected == 1 for one in found.columns[:-1]] == [
-        column in missing for column in range(len(SIZES))
-    ]
-    names = tuple(f"c{column}" for column in sorted(missing))
-    told = f"nothing is known of {len(names)} of {len(SIZES) + 1} columns"
-    assert found.untold == names and told in str(found) and found.effective_rows < 120
+def test_of_columns_that_noise_has_drowned_no_more_is_promised_than_is_there() -> None:
+    """They are drawn towards even ones, which releases of the release's own model get right."""
+    table = split(400, 3)
+    said, true = [], []
+    for seed in range(4):
+        chosen, unit, cell, drawn = release(table.train, AIM, 0.3, seed)
+        drowned = chosen.least_errors(drawn)
+        found = quality(table, AIM, 0.3, seed=seed, count=4).columns
+        said += [found[column].expected for column in drowned]
+        true += [found[column].true for column in drowned]
+    assert len(said) > 4
+    assert np.mean(said) > 0.9 * np.mean(true)
 
 
 def test_so_many_rows_without_noise_are_as_exact_as_is_said() -> None:
