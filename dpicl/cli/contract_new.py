@@ -41,7 +41,7 @@ from dpicl.home.settings import Settings
 from dpicl.methods import DEFAULTS, Options, tabular, unit_of
 from dpicl.methods.grid import points
 from dpicl.quality import Quality
-from dpicl.quality.gate import noisy_releases
+from dpicl.quality.gate import doubtful
 from dpicl.quality.worth import ReleasePoint
 
 _EPSILONS = (1, 2, 3, 5, 10)
@@ -111,7 +111,8 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
             else f"and categories are those of {draft.origin}: replace any that were read off rows "
             f"by what is publicly known."
         )
-    note(advice, *(f"warning: {release.warning}" for release in _noise(contract, draft.epsilon)))
+    release = _doubtful(contract, draft.epsilon)
+    note(advice, *([f"warning: {release.warning}"] if release else []))
     shots = contract.shots[min(1, len(contract.shots) - 1)]
     plan = f"dpicl plan {name}; " if draft.population else ""
     note(
@@ -121,21 +122,19 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
 
 
 def _first_epsilon(draft: Draft) -> float:
-    """The least of a few epsilons at which noise is no notable part of a release at the stated
-    number of rows.
-    """
+    """The least of a few epsilons whose release needs no warning at the stated number of rows."""
     if draft.population is None:
         return draft.epsilon
     contract = draft.contract()
-    return next((epsilon for epsilon in _EPSILONS if not _noise(contract, epsilon)), _EPSILONS[-1])
+    return next((one for one in _EPSILONS if _doubtful(contract, one) is None), _EPSILONS[-1])
 
 
-def _noise(contract: Contract, epsilon: float) -> list[Quality]:
-    """The release that is made where no method is named, if noise is a notable part of it."""
+def _doubtful(contract: Contract, epsilon: float) -> Quality | None:
+    """The release that is made where no method is named, if it needs a warning."""
     method = tabular(DEFAULTS["central"])
     unit = unit_of(method.name, contract.name, 0, (epsilon,), (1,), (), False, Options())
     asked = points(method, unit).values()
-    return list(noisy_releases(ReleasePoint(contract, method, point) for point in asked))
+    return doubtful(ReleasePoint(contract, method, point) for point in asked)
 
 
 def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:

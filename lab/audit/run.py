@@ -16,6 +16,7 @@ import numpy as np
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import stream
 from lab.audit import (
+    bins,
     continual,
     counts,
     ensembles,
@@ -40,6 +41,7 @@ CASES: dict[str, AuditCase] = {
         noise,
         continual,
         gaussian_steps,
+        bins,
         releases,
         texts,
         ensembles,

@@ -27,6 +27,7 @@ from tests.statistical.sizes import RUNS
 
 SLOW = (
     "aim-release",
+    "chosen-bins",
     "continual-counts-corrected",
     "continual-counts-replaced",
     "every-row-release",

@@ -82,20 +82,23 @@ def chosen(
     for name, counts in counted.items():
         column = contract.numbers[name]
         grids = column.grids()
-        scores = [_score(counts, grid, column) for grid in grids]
+        scores = _scores(counts, column)
         scores[0] += round(_SPREAD * each.choice_scale * (_AHEAD + math.log(len(grids))))
         found[name] = grids[each.chosen(scores, spread=_SPREAD, stream=stream)]
     return found
 
 
-def _score(counts: np.ndarray, grid: tuple[float, ...], column: NumberColumn) -> int:
-    """Equation (1)."""
+def _scores(counts: np.ndarray, column: NumberColumn) -> list[int]:
+    """Equation (1), by grid."""
     low, high = column.bounds
-    of_bins = np.zeros(len(grid) + 1, dtype=np.int64)
-    np.add.at(of_bins, np.searchsorted(grid, [low, *_all_edges(column)], side="right"), counts)
-    halvings = -np.log2(np.diff([low, *grid, high]) / (high - low))
-    widths = np.rint(_WIDTHS * np.clip(1 - halvings / _HALVINGS, 0, 1)).astype(np.int64)
-    return -int(_WIDTHS * of_bins.max() + of_bins @ widths)
+    begins, scores = [low, *_all_edges(column)], []
+    for grid in column.grids():
+        of_bins = np.zeros(len(grid) + 1, dtype=np.int64)
+        np.add.at(of_bins, np.searchsorted(grid, begins, side="right"), counts)
+        halvings = -np.log2(np.diff([low, *grid, high]) / (high - low))
+        widths = np.rint(_WIDTHS * np.clip(1 - halvings / _HALVINGS, 0, 1)).astype(np.int64)
+        scores.append(-int(_WIDTHS * of_bins.max() + of_bins @ widths))
+    return scores
 
 
 def _all_edges(column: NumberColumn) -> np.ndarray:

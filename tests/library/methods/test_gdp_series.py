@@ -30,7 +30,7 @@ from dpicl.mechanisms.noisy_mean import Origin
 from dpicl.methods import METHODS, grid, tabular
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
-from dpicl.quality.gate import noisy_releases
+from dpicl.quality.gate import doubtful
 from dpicl.quality.series import drifts
 from dpicl.quality.worth import ReleasePoint
 from dpicl.release.horizon import entering_counts
@@ -373,12 +373,13 @@ def test_every_number_of_shots_is_a_horizon_at_the_whole_price() -> None:
 
 def test_of_next_to_no_rows_noise_is_told_though_no_epsilon_would_be_enough() -> None:
     """Gaussian noise has a largest epsilon, which the search for a better one may not trip over."""
-    contract, method = series_contract(tree() | {"population": 1}), tabular("gdp_tabicl")
+    method = tabular("gdp_tabicl")
 
-    def asked(epsilon: float) -> list[ReleasePoint]:
+    def asked(epsilon: float, population: int = 1) -> list[ReleasePoint]:
+        contract = series_contract(tree() | {"population": population})
         points = grid.points(method, replace(unit(), epsilons=(epsilon,))).values()
         return [ReleasePoint(contract, method, point) for point in points]
 
-    (noisy,) = noisy_releases(asked(400.0))
-    assert noisy.enough == math.inf and "expected fewer columns or bins" in noisy.warning
-    assert not list(noisy_releases(asked(2.0), rows=10**6))
+    noisy = doubtful(asked(400.0))
+    assert noisy and noisy.enough == math.inf and "expected fewer columns or bins" in noisy.warning
+    assert doubtful(asked(2.0, 10**6)) is None

@@ -114,7 +114,7 @@ def test_one_row_moves_scores_by_at_most_the_spread(
     def scores(some: np.ndarray) -> np.ndarray:
         counts = cells(table_of(some, contract), contract, np.arange(len(some)))["x"]
         assert counts.sum() == len(some)
-        return np.array([chosen_bins._score(counts, grid, column) for grid in column.grids()])
+        return np.array(chosen_bins._scores(counts, column))
 
     moved = scores(values) - scores(values[:-1])
     assert moved.max() <= 0 and moved.min() >= -chosen_bins._SPREAD
