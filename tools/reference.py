@@ -361,9 +361,8 @@ def environment_page() -> str:
         source="dpicl/home/settings.py, flows/environment.py and whatever else reads one"
     )
     page += "## Where things are\n\n"
-    ours = re.findall(
-        r"^(DPICL_\w+)\s+(\S.*?)\s+default (.*)$", settings.__doc__ or "", re.MULTILINE
-    )
+    lines = re.sub(r"\n +", " ", settings.__doc__ or "")
+    ours = re.findall(r"^([A-Z_]+)\s+(\S.*?)\s+default (.*)$", lines, re.MULTILINE)
     page += table(
         ("variable", "meaning", "if not set"),
         ([code(name), meaning, default] for name, meaning, default in ours),

@@ -65,7 +65,7 @@ class SpentAccount(PrintedRow):
 class ChargedRelease(PrintedRow):
     """One release of the account, in the order in which they were charged."""
 
-    heads = ("charged", "mechanism", "parameters", "epsilon", "total", "state")
+    heads = ("charged", "by", "mechanism", "parameters", "epsilon", "total", "state")
 
     release: str
     """Name of the release."""
@@ -75,6 +75,10 @@ class ChargedRelease(PrintedRow):
     """Public facts that it is charged for."""
     charged_utc: str
     """When it was charged."""
+    user: str
+    """Who charged it: whom DPICL_USER named, or the user of the machine; bookkeeping."""
+    command: str
+    """By which command."""
     state: str
     """`reserved` until something was published, then `published`."""
     epsilon: float | None
@@ -92,7 +96,8 @@ class ChargedRelease(PrintedRow):
             if value is not None
         )
         costs = number(self.epsilon), number(self.epsilon_total)
-        return self.charged_utc[:19], self.mechanism, shown, *costs, self.state
+        by = f"{self.user}, {self.command}" if self.user else ""
+        return self.charged_utc[:19], by, self.mechanism, shown, *costs, self.state
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,8 @@ def print_account(name: str, *, as_json: bool) -> None:
                 mechanism=charge.mechanism,
                 parameters=dict(charge.parameters),
                 charged_utc=reading.entry.reserved_utc,
+                user=reading.entry.by.user,
+                command=reading.entry.by.command,
                 state=reading.entry.state,
                 epsilon=charge.guarantee.epsilon,
                 delta=charge.guarantee.delta,

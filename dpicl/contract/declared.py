@@ -5,6 +5,7 @@ Where the rows of a data set come from, which are held out, and what answers are
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -281,6 +282,8 @@ class Split(Frozen):
 class Budget(Frozen):
     """The account's cap, or the statement that the data are a public benchmark."""
 
+    unsaid = ("by",)
+
     benchmark: bool = False
     """True for public data: no cap, seeded noise; `inf` is allowed, and central baselines are
     fitted.
@@ -293,9 +296,17 @@ class Budget(Frozen):
     """Delta of the cap; 0 where every mechanism is pure, as those for tables are without
     `noise: gaussian`.
     """
+    by: Mapping[str, Annotated[float, Field(ge=0)]] | None = None
+    """The most epsilon that each of these users may charge; others share the cap. A user is whom
+    DPICL_USER names, else that of the machine: bookkeeping, and no access control.
+    """
 
     @model_validator(mode="after")
     def _one_of(self) -> Budget:
+        if self.benchmark and self.by:
+            raise ValueError(
+                "a public benchmark has no cap to share; expected `by` beside `epsilon: CAP`"
+            )
         if self.benchmark == (self.epsilon is not None):
             raise ValueError(
                 "the budget is unclear; expected `benchmark: true` or `epsilon: CAP`, not both"

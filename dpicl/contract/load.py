@@ -101,9 +101,10 @@ def contract_digest(contract: Declared) -> str:
         "ledger": True,
         "form": True,
         "source": set(ORIGIN_WORDS),
+        "privacy": {"budget": {"by"}},
     }
     if contract.version > 1:
-        excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta"}}}
+        excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta", "by"}}}
     content = contract.model_dump_json(exclude=excluded, by_alias=True)
     return hashlib.sha256(
         (content if contract.version == 1 else f"{content} derived {VERSION}").encode()

@@ -39,7 +39,7 @@ from dpicl.ground.errors import (
 from dpicl.ground.files import PRIVATE_MODE, read_json, write_json
 from dpicl.ground.objects import SCHEME
 from dpicl.home.settings import ANCHOR, KEY, LEDGER, Settings, check_restored
-from dpicl.ledger import Account, Ledger, load_key
+from dpicl.ledger import Account, Ledger, Spender, load_key
 from dpicl.ledger import ReleaseCharge as Release
 from dpicl.ledger.database import looking
 from dpicl.ledger.keys import Anchor, Head
@@ -62,7 +62,8 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     key = ledger_key(settings)
     witness = witness_of(settings, key)
     check_not_lost(settings, witness)
-    with Ledger.open(address_of(settings), key, settings.home / ANCHOR, witness) as ledger:
+    by = Spender(settings.user, settings.command)
+    with Ledger.open(address_of(settings), key, settings.home / ANCHOR, witness, by) as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
 

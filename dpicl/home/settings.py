@@ -15,6 +15,8 @@ DPICL_POWER_WATTS power that running time is turned into energy with  default 10
 DPICL_LOG_FORMAT  `json`: a run's log as JSON lines on standard error default text
 DPICL_KEEP        how long `dpicl serve` and `dpicl state clean` keep runs, in days, or `never` to
                   remove none default 90d
+DPICL_USER        who charges, as an account's page tells it; bookkeeping  default the user of the
+                  machine
 DPICL_QUERY_SECONDS how long a contract's query may take, rows read   default 3600
 HF_ENDPOINT       the hub that published texts are fetched from, or a mirror  default
                   https://huggingface.co
@@ -25,6 +27,7 @@ owner only.
 
 from __future__ import annotations
 
+import getpass
 import math
 import os
 import re
@@ -74,6 +77,21 @@ def _yaml_names(folder: Path) -> list[str]:
         raise DeclarationError(
             folder.name, "", f"cannot be read ({error.strerror})", "a folder of contracts"
         ) from None
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # in a container, a number without a name
+        return str(os.getuid())
+
+
+def _command() -> str:
+    """Without what was typed after it: that may be private."""
+    program = Path(sys.argv[0]).stem or "python"
+    if program not in ("dpicl", "__main__"):
+        return program
+    return " ".join(["dpicl", *[word for word in sys.argv[1:] if word[:1] != "-"][:1]])
 
 
 def _own(variable: str, name: str) -> Path:
@@ -149,6 +167,9 @@ class Settings:
     """
     witnesses: Path | None = None
     """The user's folder of what is known of all state homes; None where there is none."""
+    user: str = ""
+    command: str = ""
+    """Who charges, and by which command, as an account's page tells it."""
 
     @staticmethod
     def current() -> Settings:
@@ -190,6 +211,8 @@ class Settings:
             os.environ.get("HF_ENDPOINT") or HUB,
             named_contracts=bool(os.environ.get("DPICL_CONTRACTS")),
             witnesses=witness_folder(),
+            user=os.environ.get("DPICL_USER") or _user(),
+            command=_command(),
         )
 
     @contextmanager

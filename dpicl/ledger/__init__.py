@@ -5,7 +5,15 @@ its private rows are read, and `publish` what was drawn: the first to publish wi
 the winner's.
 """
 
-from dpicl.ledger.fold import Account, Entry, OdometerReading, Quote, ReleaseCharge, Reservation
+from dpicl.ledger.fold import (
+    Account,
+    Entry,
+    OdometerReading,
+    Quote,
+    ReleaseCharge,
+    Reservation,
+    Spender,
+)
 from dpicl.ledger.keys import Described, content_version, keyed_hash, load_key, release_id
 from dpicl.ledger.store import Ledger
 
@@ -18,6 +26,7 @@ __all__ = [
     "Quote",
     "ReleaseCharge",
     "Reservation",
+    "Spender",
     "content_version",
     "keyed_hash",
     "load_key",

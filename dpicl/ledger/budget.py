@@ -135,6 +135,25 @@ def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:
     )
 
 
+def check_share(fold: Fold, release: ReleaseCharge, user: str, share: float) -> None:
+    """Refuse what does not fit into a user's share of an account. What others have charged stays
+    free for everybody. Raises BudgetError: with what the user has charged and the share.
+    """
+    account = fold.account(release.account).account
+    spent = Spent.nothing()
+    for charge in fold.charges_of(release.account):
+        if charge.user == user:
+            spent = spent.plus(guarantee_from_json(json.loads(charge.guarantee)))
+    before, after = (one.cost(account.delta_cap) for one in (spent, spent.plus(release.guarantee)))
+    if after.epsilon > share:
+        raise BudgetError(
+            f"account {account.name!r}: requested epsilon={release.guarantee.epsilon:.6g} by "
+            f"{user!r}, who has charged {before.epsilon:.6g} of a share of {share:.6g}; expected "
+            f"less, another user, or a larger share in the contract (`privacy: {{budget: {{by: "
+            f"{{{user}: SHARE}}}}}}`)"
+        )
+
+
 def spent_elsewhere(
     fold: Fold, name: str, others: Iterable[WitnessedAccount]
 ) -> list[WitnessedAccount]:

@@ -71,6 +71,19 @@ class ReleaseCharge:
 
 
 @dataclass(frozen=True)
+class Spender:
+    """Who charges: the user of the machine or of the orchestrator, and the command. Bookkeeping:
+    nobody's word is checked.
+    """
+
+    user: str = ""
+    command: str = ""
+
+
+NOBODY = Spender()
+
+
+@dataclass(frozen=True)
 class Reservation:
     """The state of a release whose cost is charged; `is_new` for the call that charged it."""
 
@@ -81,12 +94,13 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Entry:
-    """A release in the ledger: what it was charged, and when."""
+    """A release in the ledger: what it was charged, when, and by whom."""
 
     release: ReleaseCharge
     reserved_utc: str
     artefact_sha256: str | None = None
     published_utc: str | None = None
+    by: Spender = NOBODY
 
     @property
     def state(self) -> ReleaseState:
@@ -160,8 +174,8 @@ def backup_time(content: Mapping[str, Any]) -> str | None:
 
 class Charge(NamedTuple):
     """A release that was charged: the number of the record that charged it, parameters and
-    guarantee as canonical JSON, whether its mechanism has begun to read rows, and the artefact that
-    won, with the number of the record that published it.
+    guarantee as canonical JSON, whether its mechanism has begun to read rows, the artefact that
+    won, with the number of the record that published it, and who charged it by which command.
     """
 
     release_id: str
@@ -177,6 +191,8 @@ class Charge(NamedTuple):
     artefact_sha256: str | None = None
     published_utc: str | None = None
     published_by: int = 0
+    user: str = ""
+    command: str = ""
 
     @property
     def entry(self) -> Entry:
@@ -185,7 +201,8 @@ class Charge(NamedTuple):
         release = ReleaseCharge(
             self.release_id, self.account, self.mechanism, json.loads(self.parameters), guarantee
         )
-        return Entry(release, self.reserved_utc, self.artefact_sha256, self.published_utc)
+        by = Spender(self.user, self.command)
+        return Entry(release, self.reserved_utc, self.artefact_sha256, self.published_utc, by)
 
 
 def terms_of(release: ReleaseCharge) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from dpicl.ledger.database import records
 from dpicl.ledger.fold import (
     ELSEWHERE,
     FOLLOWS,
+    NOBODY,
     Account,
     Charge,
     Entry,
@@ -44,6 +45,7 @@ from dpicl.ledger.fold import (
     Quote,
     ReleaseCharge,
     Reservation,
+    Spender,
     check_caps,
     now,
     terms_of,
@@ -74,9 +76,15 @@ class Ledger:
     """
 
     def __init__(
-        self, url: str | URL, key: bytes | None, anchor_file: Path, witness: Witness | None = None
+        self,
+        url: str | URL,
+        key: bytes | None,
+        anchor_file: Path,
+        witness: Witness | None = None,
+        by: Spender = NOBODY,
     ) -> None:
         self._chain = Chain(url, key, anchor_file, witness)
+        self._by = by
         self._witness = witness
         if key is not None:
             self._chain.check()
@@ -84,10 +92,15 @@ class Ledger:
     @classmethod
     @contextmanager
     def open(
-        cls, url: str | URL, key: bytes | None, anchor_file: Path, witness: Witness | None = None
+        cls,
+        url: str | URL,
+        key: bytes | None,
+        anchor_file: Path,
+        witness: Witness | None = None,
+        by: Spender = NOBODY,
     ) -> Iterator[Ledger]:
-        """A ledger for the length of a block."""
-        with closing(cls(url, key, anchor_file, witness)) as ledger:
+        """A ledger for the length of a block, and who charges through it."""
+        with closing(cls(url, key, anchor_file, witness, by)) as ledger:
             yield ledger
 
     def close(self) -> None:
@@ -394,12 +407,19 @@ class Ledger:
             note = {ELSEWHERE: known} if known else {}
             accounts.put(change, name, {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}, note)
 
-    def reserve(self, release: ReleaseCharge, *, first: Account | None = None) -> Reservation:
+    def reserve(
+        self,
+        release: ReleaseCharge,
+        *,
+        first: Account | None = None,
+        shares: Mapping[str, float] | None = None,
+    ) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
 
         The chain is locked, checked and followed to its end in the transaction that spends.
         `first`: what the contract says of the account; its caps are decided by its first charge,
-        unless a command set some. Raises BudgetError: the account's total would exceed its cap;
+        unless a command set some. `shares`: the most epsilon that each of these users may charge.
+        Raises BudgetError: the account's total would exceed its cap, or the user's their share;
         PrivacyError: the id is charged for something else, the guarantee protects something else
         than the account, or states less than its event costs; LedgerError: there is no such
         account, the ledger was edited or rolled back, or another one was charged for the same rows.
@@ -428,11 +448,13 @@ class Ledger:
                 if is_part
                 else budget.check_cap(fold, name, release.guarantee)
             )
+            if not is_part and shares and self._by.user in shares:
+                budget.check_share(fold, release, self._by.user, shares[self._by.user])
             before = after = None
             if spent is not None:
                 before, after = (canonical(total.as_json()) for total in (state.total, spent))
             told = {**fold.told_of(name), "before": before, "spent": after}
-            change.append("reserved", _charged(fold, release) | told)
+            change.append("reserved", _charged(fold, release) | told | asdict(self._by))
         return Reservation("reserved", None, is_new=True)
 
     def check_horizon(self, release_id: str) -> None:
@@ -467,7 +489,8 @@ class Ledger:
             idle = _idle(change.fold, release, differing)
             if idle is None or release.release_id in charges:
                 return False
-            replaced = {"in_place_of": idle.release_id}
+            # who had charged it still has
+            replaced = {"in_place_of": idle.release_id, "user": idle.user, "command": idle.command}
             change.append("taken_up", _charged(change.fold, release) | replaced)
         return True
 

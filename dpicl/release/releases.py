@@ -157,7 +157,11 @@ class NamedRelease:
         # of a horizon no row is read: its periods' releases read them
         if METHODS[self.method].model_reads_rows and PERIODS not in charge.parameters:
             ledger.take_up(charge, differing=[WRITER])
-        answer = ledger.reserve(charge, first=account_of(self.contract, self.method))
+        answer = ledger.reserve(
+            charge,
+            first=account_of(self.contract, self.method),
+            shares=self.contract.privacy.budget.by,
+        )
         write_receipt(ledger, charge, self.settings)
         return answer
 

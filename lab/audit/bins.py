@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -17,17 +18,14 @@ from dpicl.mechanisms.noisy_steps import PureBudget
 from lab.audit.case import AuditCase, Mutant, Trial
 from lab.audit.neighbours import declared, typed
 
-_EPSILON = 2.0
+_EPSILON = 1.0
 _COLUMNS = {
     "x": {"type": "real", "bounds": [-10, 10]},
     "y": {"type": "category", "categories": ["no", "yes"]},
 }
 _CONTRACT = declared("audit", _COLUMNS, "y")
 _GRIDS = _CONTRACT.numbers["x"].grids()
-_ROWS = [*[-9.9] * 5, 1.6, *[9.985] * 10]
-_ONE_MORE = 9.999995
-_NARROWING = 8
-"""The grid whose last two bins hold the rows beside the upper bound, and the one more."""
+_ROWS, _ONE_MORE = [9.997] * 13, 9.9997
 
 
 def _cells(values: Sequence[float]) -> Cells:
@@ -54,7 +52,7 @@ def _trial(budget: PureBudget, *, rows_count: int = 1) -> Trial:
             ]
         )
 
-    return Trial(draw, {"a bin for itself": lambda places: places == _NARROWING})
+    return Trial(draw, {f"grid {place}": partial(np.equal, place) for place in range(len(_GRIDS))})
 
 
 _BUDGET = PureBudget(Fraction(_EPSILON))
