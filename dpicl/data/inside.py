@@ -104,5 +104,6 @@ def _rate(widths: Sequence[float], shares: Sequence[float]) -> float:
 
 
 def _fallen(share: np.ndarray, rate: float) -> np.ndarray:
-    """(3) of (2)."""
-    return np.asarray(-np.log1p(share * math.expm1(-rate)) / rate)
+    """(3) of (2); all of a share is the bin's other edge."""
+    below = np.minimum(share, 1 - 2.0**-53)
+    return np.asarray(-np.log1p(below * math.expm1(-rate)) / rate)

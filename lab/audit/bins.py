@@ -62,8 +62,8 @@ CASES = (
         "choice of one of public grids for the bins of a column",
         _EPSILON,
         _trial(_BUDGET),
-        share=10,
-        near=0.5,
+        share=5,
+        near=0.35,
     ).with_mutants(
         Mutant(
             "twice-the-budget",
