@@ -51,7 +51,7 @@ def notebook(page: str, folder: Path) -> Any:
             commands, shown = _typed(content)
             content = "\n".join(f"!{command}" for command in commands)
         outputs = [v4.new_output("stream", name="stdout", text=shown)] if shown else []
-        tags = {"tags": ["raises-exception"]} if _ENDS.search(content + shown) else {}
+        tags = {"tags": ["raises-exception"]} if _ENDS.search(f"{content}{shown or ''}") else {}
         cells.append(v4.new_code_cell(content.rstrip("\n"), outputs=outputs, metadata=tags))
     cells.append(v4.new_markdown_cell(_LINK.sub(moved, texts[-1].strip())))
     cells = [cell for cell in cells if cell.source]

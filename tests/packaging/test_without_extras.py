@@ -182,6 +182,23 @@ def test_the_command_line_can_be_run_as_a_module() -> None:
     assert done.returncode == 0 and "protect" in done.stdout
 
 
+_STATED = """
+from tests.library.methods.test_few_shot_plan import told
+print(told())
+"""
+
+
+def test_a_statement_has_the_second_accountant_s_bounds_where_that_is_installed() -> None:
+    with_it, without_it = (
+        without(set(), _STATED).stdout,
+        without({"prv_accountant"}, _STATED).stdout,
+    )
+    assert (
+        re.sub(r"; prv-accountant bounds epsilon by [\d.]+ and [\d.]+\d", "", with_it) == without_it
+    )
+    assert with_it != without_it and "-DP and answers any number of queries" in without_it
+
+
 def allowed(module: str) -> set[str]:
     """Packages that a module of the library may need beyond a plain installation."""
     return set[str]().union(
