@@ -13,7 +13,7 @@ export DO_NOT_TRACK = 1
 CHECKS := check-lint check-form check-types check-layers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench release-check mutants peers schema reference docs sbom lock clean
+.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench release-check mutants peers schema reference notebooks docs sbom lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -98,6 +98,9 @@ schema: $(READY) ## write the JSON schemas of contracts and their suites of Grea
 
 reference: $(READY) ## write the pages of docs/reference again
 	$(BIN)/python -m tools.reference
+
+notebooks: $(READY) ## write pages as notebooks with what they show: build/notebooks
+	$(BIN)/python -m tools.notebooks build/notebooks
 
 # With an environment of its own: `make setup` need not wait for it.
 DOCS := .venv-docs

@@ -34,9 +34,9 @@ from flows import environment
 from lab.audit.end_to_end import leaves
 from lab.compare import json_output as compared
 from tools import packages as packages_of
-from tools.words import Schema, code, kind_of, prose, table
+from tools.interface import interface_page
+from tools.words import ROOT, Schema, code, kind_of, prose, table
 
-ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
 _WRITTEN = "\n\nWritten by `make reference` from {source}; change it there.\n\n"
 _FIELDS = tuple(name for name in FIELDS if name != "Symbols")
@@ -444,6 +444,7 @@ def models_page() -> str:
 
 
 GENERATED: dict[str, Callable[[], str]] = {
+    "api.md": lambda: interface_page(_WRITTEN.format(source="the docstrings of dpicl")),
     "cli.md": cli_page,
     "contract.md": contract_page,
     "json.md": json_page,

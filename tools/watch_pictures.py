@@ -73,7 +73,7 @@ def main() -> None:
         server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)  # noqa: S603
         try:
             _until_it_answers(url)
-            run = [sys.executable, "-m", "dpicl.cli", *RUN, "--executor", "prefect"]
+            run = [sys.executable, "-m", "dpicl", *RUN, "--executor", "prefect"]
             subprocess.run(run, env={**environment, "PREFECT_API_URL": f"{url}/api"}, check=True)  # noqa: S603
             for name, path in _paths(url).items():
                 _picture(url + path, PICTURES / f"watch-{name}.png", place)

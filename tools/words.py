@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parent.parent
 NOTHING = "–"
 Schema = Mapping[str, Any]
 

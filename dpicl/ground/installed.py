@@ -17,6 +17,7 @@ _EXTRAS = {
     "local": (
         "accelerate",
         "gguf",
+        "prv_accountant",
         "safetensors",
         "sentence_transformers",
         "torch",

@@ -55,6 +55,7 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.contract.pipeline import Point
 from dpicl.contract.text import Generation, TextContract
 from dpicl.ground.errors import PrivacyError
+from dpicl.ground.installed import extra_missing
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
@@ -418,8 +419,8 @@ def amount(plan: TextsPlan) -> str:
 def statement(
     contract: TextContract, point: Point[FewShotVariant], *, of_period: bool = False
 ) -> str:
-    """The guarantee of one release as a sentence, with its noise and, where it applies,
-    prv-accountant's own bounds.
+    """The guarantee of one release as a sentence, with its noise and, where it applies and is
+    installed, prv-accountant's own bounds.
     """
     plan = plan_release(contract, point)
     shape, guarantee = plan.shape, plan.guarantee
@@ -437,6 +438,7 @@ def statement(
         shape.kind == "gaussian"
         and not shape.fixed
         and guarantee.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+        and extra_missing("prv_accountant") is None
     ):
         texts = {
             pool: len(plan.labels) if pool.label is None else plan.labels.count(pool.label)

@@ -174,7 +174,7 @@ _HELD_OUT = "Rows that the contract's split holds out were not used."
 
 @dataclass(frozen=True, repr=False)
 class Release:
-    """A release that was charged once; see the module."""
+    """A release that was charged once, and all that can be made of it."""
 
     published: PublishedRelease
 

@@ -28,7 +28,7 @@ _DEMONSTRATIONS, _ROWS = sized(4, 1), sized(4, 1)
 def taken(*arguments: str, **environment: str) -> tuple[float, float, str]:
     """Wall and processor seconds of `dpicl` with these arguments, and what it printed."""
     began, before = time.perf_counter(), children()
-    command = [sys.executable, "-m", "dpicl.cli", *arguments]
+    command = [sys.executable, "-m", "dpicl", *arguments]
     done = subprocess.run(
         command, check=True, capture_output=True, text=True, env={**os.environ, **environment}
     )
@@ -37,7 +37,7 @@ def taken(*arguments: str, **environment: str) -> tuple[float, float, str]:
 
 def until(told: str, *arguments: str, **environment: str) -> float:
     """Processor seconds of `dpicl` with these arguments until it prints a note that begins so."""
-    command = [sys.executable, "-m", "dpicl.cli", *arguments]
+    command = [sys.executable, "-m", "dpicl", *arguments]
     with subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,

@@ -83,7 +83,7 @@ def test_the_three_commands_print_what_is_shown(tmp_path: Path) -> None:
     }
     for step in shown[1].removeprefix("$ dpicl ").split("$ dpicl "):
         command, _, expected = step.partition("\n")
-        words = [sys.executable, "-m", "dpicl.cli", *command.split()]
+        words = [sys.executable, "-m", "dpicl", *command.split()]
         done = subprocess.run(
             words, cwd=tmp_path, env=home, capture_output=True, text=True, check=False, timeout=120
         )

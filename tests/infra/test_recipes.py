@@ -39,6 +39,7 @@ def test_compose_asks_for_every_secret_and_knows_none() -> None:
         asked.setdefault(name, set()).add(kind)
     assert {name for name, kinds in asked.items() if kinds == {":?"}} == set(SECRETS)
     assert {name for name, kinds in asked.items() if kinds != {":?"}} == {
+        "DPICL_IMAGE",
         "DPICL_WORKERS",
         "DPICL_WORKER_MEMORY",
         "POSTGRES_IMAGE",

@@ -65,12 +65,14 @@ def brought_by(extra: str) -> set[str]:
 
 
 def own(extra: str) -> set[str]:
-    """The same without what the extras that it names bring."""
+    """The same without what the extras that it names bring, and without a bound on what is
+    installed anyway.
+    """
     return {
         _imported(one)
         for one in PROJECT["optional-dependencies"][extra]
         if not one.startswith("dpicl[")
-    }
+    } - set(map(_imported, PROJECT["dependencies"]))
 
 
 def _imported(requirement: str) -> str:
@@ -170,7 +172,7 @@ def test_a_package_of_no_extra_that_is_missing_is_shown_as_a_defect() -> None:
 @pytest.mark.exhaustive
 def test_the_command_line_can_be_run_as_a_module() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "dpicl.cli", "--help"],
+        [sys.executable, "-m", "dpicl", "--help"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -178,6 +180,23 @@ def test_the_command_line_can_be_run_as_a_module() -> None:
         check=False,
     )
     assert done.returncode == 0 and "protect" in done.stdout
+
+
+_STATED = """
+from tests.library.methods.test_few_shot_plan import told
+print(told())
+"""
+
+
+def test_a_statement_has_the_second_accountant_s_bounds_where_that_is_installed() -> None:
+    with_it, without_it = (
+        without(set(), _STATED).stdout,
+        without({"prv_accountant"}, _STATED).stdout,
+    )
+    assert (
+        re.sub(r"; prv-accountant bounds epsilon by [\d.]+ and [\d.]+\d", "", with_it) == without_it
+    )
+    assert with_it != without_it and "-DP and answers any number of queries" in without_it
 
 
 def allowed(module: str) -> set[str]:

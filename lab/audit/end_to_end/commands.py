@@ -42,9 +42,9 @@ DEMONSTRATIONS, GIVEN, ROWS = OUT_FILES
 
 
 def command_line(*arguments: str) -> Output:
-    """`dpicl ARGUMENTS`, run as `python -m dpicl.cli` is."""
+    """`dpicl ARGUMENTS`, run as `python -m dpicl` is."""
     with patch.object(sys, "argv", ["dpicl", *arguments]):
-        return captured(partial(run_module, "dpicl.cli", run_name="__main__"))
+        return captured(partial(run_module, "dpicl", run_name="__main__"))
 
 
 def _new_out(name: str) -> Path:

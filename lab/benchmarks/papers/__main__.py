@@ -120,7 +120,7 @@ def tables(figures: Figures) -> None:
             command = [
                 sys.executable,
                 "-m",
-                "dpicl.cli",
+                "dpicl",
                 "reproduce",
                 name,
                 *SMALL,

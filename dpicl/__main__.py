@@ -1,4 +1,4 @@
-"""`python -m dpicl.cli`."""
+"""`python -m dpicl`."""
 
 from dpicl.cli import main
 
