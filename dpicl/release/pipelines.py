@@ -25,6 +25,7 @@ from dpicl.ground.errors import DeclarationError, ParameterError
 from dpicl.ground.yaml_file import read_yaml, validate
 from dpicl.home.settings import SHIPPED_PIPELINES, Settings
 from dpicl.methods import METHODS, Options, unit_of
+from dpicl.models.local.model_files import is_model_folder
 from dpicl.models.spec import ModelSpec, resolve_model
 
 Replaceable = Literal[
@@ -306,8 +307,9 @@ def load_pipelines(path: Path) -> Pipelines:
 def declared_pipelines(settings: Settings) -> Pipelines:
     """Everything that can be run: the user's own pipelines and models, and behind them the shipped
     ones. Of one name the own one is meant as a whole: it has no key of the shipped one, such as
-    `trust` or `baselines`. A shipped one has no schedule behind a file of the user's, which says
-    what runs by itself. Raises DeclarationError: as `load_pipelines`.
+    `trust` or `baselines`; a folder of the user's with a model is one of his too. A shipped one has
+    no schedule behind a file of the user's, which says what runs by itself. Raises
+    DeclarationError: as `load_pipelines`.
     """
     own = load_pipelines(settings.pipelines)
     if not settings.own_pipelines:
@@ -317,9 +319,11 @@ def declared_pipelines(settings: Settings) -> Pipelines:
         name: pipeline.model_copy(update={"schedule": None})
         for name, pipeline in shipped.pipelines.items()
     }
+    # where a file hid the shipped models, `--model tiny` has always meant such a folder
+    models = {name: model for name, model in shipped.models.items() if not is_model_folder(name)}
     return own.model_copy(
         update={
-            "models": {**shipped.models, **own.models},
+            "models": {**models, **own.models},
             "pipelines": {**behind, **own.pipelines},
         }
     )

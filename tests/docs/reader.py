@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import File
+from tests.docs.pages import File, steps
 from tests.harness import DPICL, World, running_cluster
 
 WIDTH = 100
@@ -54,6 +54,12 @@ class Reader(World):
         path = self.folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text)
+
+    def write_files(self, page: str) -> None:
+        """All files that a page shows."""
+        for step in steps(page):
+            if isinstance(step, File):
+                self.write(step)
 
     def type(self, line: str) -> tuple[int, str]:
         """Exit code and all that is printed; commands of dpicl run in this process, unless the
@@ -107,14 +113,19 @@ class Reader(World):
             yield
 
 
-@contextmanager
-def new_reader(root: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    """Somebody new in an empty folder below `root`, in this process."""
-    from dpicl.cli.terminal import console
-
-    reader = Reader(root, url, "")
+def made_reader(root: Path, url: str) -> Reader:
+    """Somebody new, in an empty folder below `root`."""
     for name in ("empty", "prefect", "dask", "tmp"):
         (root / name).mkdir(parents=True)
+    return Reader(root, url, "")
+
+
+@contextmanager
+def new_reader(root: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    """The same, in this process."""
+    from dpicl.cli.terminal import console
+
+    reader = made_reader(root, url)
     for name in [name for name in os.environ if name.startswith(("DPICL_", "DASK_SCHEDULER"))]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(reader.folder)

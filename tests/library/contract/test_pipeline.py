@@ -381,6 +381,17 @@ def test_an_own_entry_has_no_key_of_the_shipped_one_of_its_name(tmp_path: Path) 
     assert own.baselines is True and own.group is None
 
 
+def test_a_folder_of_the_users_is_not_hidden_by_a_shipped_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = _settings(tmp_path, "models: {}")
+    assert model_named("tiny", settings).kind == "tiny"
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "config.json").write_text("{}")
+    assert model_named("tiny", settings).id == str(tmp_path / "tiny")
+
+
 def test_behind_an_own_file_no_shipped_pipeline_is_scheduled(tmp_path: Path) -> None:
     assert load_pipelines(SHIPPED_PIPELINES).pipelines["demo"].schedule is not None
     own = yaml.safe_dump({"pipelines": {"mine": {**GRID, "schedule": DAILY}}})
