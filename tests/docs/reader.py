@@ -17,17 +17,15 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import File, steps
-from tests.harness import DPICL, World, running_cluster
+from tests.harness import DPICL, Place, running_cluster
 
 WIDTH = 100
 """Of the reader's terminal: the pages show tables as they look there."""
 
 
 @dataclass(frozen=True)
-class Reader(World):
-    """A user with a state home of his own in which nothing is, and a folder in which nothing is;
-    only Prefect's server is there before, since it takes long to start.
-    """
+class Reader(Place):
+    """A user with a state home of his own in which nothing is, and a folder in which nothing is."""
 
     exported: dict[str, str] = field(default_factory=dict)
     """Variables that the page exports."""
@@ -42,7 +40,7 @@ class Reader(World):
         """No variable of dpicl but what the page exports."""
         named = super().environment.items()
         return {
-            **{name: value for name, value in named if not name.startswith(("DPICL_", "DASK_S"))},
+            **{name: value for name, value in named if not name.startswith("DPICL_")},
             "XDG_STATE_HOME": str(self.root / "state"),
             "COLUMNS": str(WIDTH),
             "PWD": str(self.folder),
@@ -99,13 +97,22 @@ class Reader(World):
         return done.returncode, done.stdout + done.stderr
 
     @contextmanager
-    def workers(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        """Inside, runs have a worker, which knows what the page has exported until now."""
+    def workers(self, api: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """Inside, runs have a Prefect server, which is there before since it takes long to start,
+        and a worker that knows what the page has exported until now.
+        """
+        from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
         from prefect_dask import DaskTaskRunner
 
         from flows.tabicl import sweep
 
-        with running_cluster(self, workers=1) as cluster, monkeypatch.context() as changed:
+        settings: dict[Any, Any] = {PREFECT_API_URL: api, PREFECT_HOME: self.root / "prefect"}
+        os.environ["PREFECT_API_URL"] = self.exported["PREFECT_API_URL"] = api
+        with (
+            running_cluster(self, workers=1) as cluster,
+            monkeypatch.context() as changed,
+            temporary_settings(settings),
+        ):
             runner: Any = DaskTaskRunner(address=cluster.scheduler_address)
             # it was told a cluster when it was imported
             changed.setattr("flows.tabicl.sweep", sweep.with_options(task_runner=runner))
@@ -113,20 +120,22 @@ class Reader(World):
             yield
 
 
-def made_reader(root: Path, url: str) -> Reader:
+def made_reader(root: Path) -> Reader:
     """Somebody new, in an empty folder below `root`."""
     for name in ("empty", "prefect", "dask", "tmp"):
         (root / name).mkdir(parents=True)
-    return Reader(root, url, "")
+    return Reader(root)
 
 
 @contextmanager
-def new_reader(root: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+def new_reader(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """The same, in this process."""
     from dpicl.cli.terminal import console
 
-    reader = made_reader(root, url)
-    for name in [name for name in os.environ if name.startswith(("DPICL_", "DASK_SCHEDULER"))]:
+    reader = made_reader(root)
+    for name in [
+        name for name in os.environ if name.startswith(("DPICL_", "DASK_SCHEDULER", "PREFECT_API"))
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(reader.folder)
     monkeypatch.setattr(console, "width", WIDTH)  # it was told a width when it was imported

@@ -89,10 +89,10 @@ def commands(page: str) -> list[Command]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("page", FOLLOWED)
 def test_a_page_can_be_followed_in_an_empty_folder(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     names: dict[str, Any] = {}
-    with new_reader(tmp_path, world.url, monkeypatch) as reader, ExitStack() as workers:
+    with new_reader(tmp_path / "reader", monkeypatch) as reader, ExitStack() as workers:
         has_workers = False
         for step in steps(page):
             if isinstance(step, File):
@@ -104,7 +104,8 @@ def test_a_page_can_be_followed_in_an_empty_folder(
                 )
             elif reason(step.line) is None:
                 if step.line.startswith(RUNS) and not has_workers:
-                    workers.enter_context(reader.workers(monkeypatch))
+                    world: World = request.getfixturevalue("world")
+                    workers.enter_context(reader.workers(world.api_url, monkeypatch))
                     has_workers = True
                 code, output = reader.type(SHORTER.get(step.line, step.line))
                 assert code == (2 if step.is_refused else 0), (

@@ -112,13 +112,12 @@ def ask(api: str, path: str, body: Any) -> Any:
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
     """Somebody in an empty folder, without any server."""
-    return made_reader(tmp_path, "")
+    return made_reader(tmp_path / "reader")
 
 
 def terminals_of(reader: Reader, **extra: str) -> AbstractContextManager[list[Terminal]]:
     """Two terminals in the reader's folder."""
     environment = {**reader.environment, **OFTEN, **extra}
-    del environment["PREFECT_API_URL"]
     return terminals(reader.folder, environment, one=reader.folder, other=reader.folder)
 
 
