@@ -183,7 +183,9 @@ class Listing:
     """What can be run."""
 
     pipelines: Sequence[Mapping[str, Any]]
-    """Of each its `name` and the [keys of pipelines.yaml](pipelines.md#pipeline)."""
+    """Of each its `name`, the [keys of pipelines.yaml](pipelines.md#pipeline), and `is_own`:
+    whether it is of the user's file, and not shipped.
+    """
     models: Sequence[str]
     """Names of models in pipelines.yaml."""
 

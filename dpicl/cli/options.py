@@ -20,17 +20,21 @@ import typer
 
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.installed import contributed
-from dpicl.home.settings import LEDGER, Settings
+from dpicl.home.settings import LEDGER, SHIPPED_PIPELINES, Settings
 
 _OPENED = """SELECT json_extract(content, '$.name') FROM records WHERE kind = 'opened'
 UNION SELECT key FROM records, json_each(content, '$.accounts') WHERE kind = 'adopted'"""
 
 
 def _declared(part: str) -> dict[str, Any]:
-    """A part of pipelines.yaml, whatever is wrong with the others."""
+    """A part of pipelines.yaml, the user's and the shipped one, whatever is wrong with the
+    others.
+    """
     import yaml
 
-    return dict(yaml.safe_load(Settings.from_environment().pipelines.read_bytes())[part])
+    files = SHIPPED_PIPELINES, Settings.from_environment().pipelines
+    parts = (yaml.safe_load(file.read_bytes()).get(part, {}) for file in files)
+    return {name: entry for entries in parts for name, entry in entries.items()}
 
 
 def _accounts() -> list[str]:

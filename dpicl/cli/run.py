@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +25,10 @@ from dpicl.cli.options import (
 )
 from dpicl.cli.terminal import note, say, show, typed_values
 from dpicl.ground.errors import DpiclError
-from dpicl.home.settings import Settings
+from dpicl.home.settings import SHIPPED_PIPELINES, Settings
+
+if TYPE_CHECKING:
+    from dpicl.release.pipelines import Pipelines
 
 _Pipeline = Annotated[
     str | None,
@@ -203,23 +207,46 @@ def run(
     say(f"report: {folder / 'report.html'}")
 
 
+def own_entries(file: str, own: Pipelines) -> Iterator[str]:
+    """Which pipelines and models are of the user's file, and which of them stand in the place of
+    shipped ones.
+    """
+    from dpicl.release.pipelines import load_pipelines
+
+    shipped = load_pipelines(SHIPPED_PIPELINES)
+    names = [*own.pipelines, *(f"model {name}" for name in own.models)]
+    yield f"of your {file}: {', '.join(names) or 'nothing'}; all others are shipped"
+    for kind, yours, theirs in (
+        ("pipeline", own.pipelines, shipped.pipelines),
+        ("model", own.models, shipped.models),
+    ):
+        for name, entry in yours.items():
+            if name in theirs and entry != theirs[name]:
+                yield f"{name}: your own {kind} stands in the place of the shipped one"
+
+
 def list_pipelines(as_json: AsJson = False) -> None:
     """List pipelines and models, and what they need."""
     from dpicl.cli.answers import Listing
     from dpicl.contract.base import IN_FULL
     from dpicl.models.local.gguf_file import PACKAGED
-    from dpicl.release.pipelines import Pipeline, load_pipelines
+    from dpicl.release.pipelines import Pipeline, declared_pipelines, load_pipelines
 
-    declared = load_pipelines(Settings.from_environment().pipelines)
+    settings = Settings.from_environment()
+    declared = declared_pipelines(settings)
+    own = load_pipelines(settings.pipelines) if settings.own_pipelines else None
     apart = [key for key, field in Pipeline.model_fields.items() if field.exclude]
     pipelines = [
         {"name": name, **pipeline.model_dump(mode="json", context=IN_FULL)}
         | {key: getattr(pipeline, key) for key in apart}
+        | {"is_own": own is not None and name in own.pipelines}
         for name, pipeline in declared.pipelines.items()
     ]
     listing = Listing(pipelines, list(dict.fromkeys([*declared.models, *PACKAGED])))
     show(listing, listing.lines(), as_json=as_json)
     if not as_json:
+        if own is not None:
+            say(*own_entries(settings.pipelines.name, own))
         note(
             "`dpicl data fetch NAME` downloads a table, texts are put below DPICL_DATA; `dpicl "
             "data list` shows what is here"

@@ -7,8 +7,8 @@ DPICL_RUNS        runs and their reports, which may be deleted      default `run
 DPICL_DATA        folder of data files that contracts name          default none
 DPICL_CONTRACTS   folder of your contracts; the shipped ones stand behind it  default
                   ./data_contracts
-DPICL_PIPELINES   pipelines.yaml                                    default ./pipelines.yaml, else
-                  the packaged one
+DPICL_PIPELINES   file of your pipelines and models; the shipped ones stand behind it  default
+                  ./pipelines.yaml
 DPICL_LEDGER      the ledger's database, `postgresql://…` for several hosts default `ledger.db` in
                   DPICL_HOME
 DPICL_POWER_WATTS power that running time is turned into energy with  default 100
@@ -65,6 +65,9 @@ _PACKAGED = Path(dpicl.__file__).parent / "resources"
 def _shipped(name: str) -> Path:
     """A file or folder that comes with dpicl: of the repository, or of the package."""
     return path if (path := _REPOSITORY / name).exists() else _PACKAGED / name
+
+
+SHIPPED_PIPELINES = _shipped(PIPELINES)
 
 
 def _yaml_names(folder: Path) -> list[str]:
@@ -148,6 +151,7 @@ class Settings:
     too.
     """
     pipelines: Path
+    """The user's own pipelines.yaml, or the shipped one where there is none."""
     runs: Path
     ledger: str | None = None
     """The address of the ledger's database; None for a file in `home`."""
@@ -200,7 +204,7 @@ class Settings:
             _own("DPICL_CONTRACTS", CONTRACTS),
             pipelines
             if pipelines.exists() or os.environ.get("DPICL_PIPELINES")
-            else _shipped(PIPELINES),
+            else SHIPPED_PIPELINES,
             Path(runs).resolve()
             if runs
             else (home if named else Path(".dpicl").resolve()) / "runs",
@@ -254,6 +258,11 @@ class Settings:
         no number of days.
         """
         return read_days("DPICL_KEEP", self.keep)
+
+    @property
+    def own_pipelines(self) -> bool:
+        """Whether the user has a pipelines.yaml, which stands before the shipped one."""
+        return self.pipelines != SHIPPED_PIPELINES
 
     @property
     def cache(self) -> Path:

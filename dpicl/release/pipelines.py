@@ -23,8 +23,9 @@ from dpicl.contract.pipeline import MOST_TEXTS, Unit, parse_epsilon
 from dpicl.data.prompts import MOST_SHOTS
 from dpicl.ground.errors import DeclarationError, ParameterError
 from dpicl.ground.yaml_file import read_yaml, validate
-from dpicl.home.settings import Settings
+from dpicl.home.settings import SHIPPED_PIPELINES, Settings
 from dpicl.methods import METHODS, Options, unit_of
+from dpicl.models.local.model_files import is_model_folder
 from dpicl.models.spec import ModelSpec, resolve_model
 
 Replaceable = Literal[
@@ -279,16 +280,18 @@ class Pipeline(Frozen):
 class Pipelines(Frozen):
     """The content of pipelines.yaml; models are validated by the language-model layer."""
 
-    version: Literal[1]
-    """Version of this file format."""
+    version: Literal[1] = 1
+    """Version of this file format: 1, the only one so far, which is meant where it is left out."""
     models: dict[Key, dict[str, object]] = {}
     """Models by name, each a [ModelSpec](#modelspec) without its `name`."""
-    pipelines: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")], Pipeline]
+    pipelines: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")], Pipeline] = {}
     """Pipelines by name."""
 
 
 def load_pipelines(path: Path) -> Pipelines:
-    """Read pipelines.yaml. Raises DeclarationError: names file, key, rule and expected shape."""
+    """Read one file, without the shipped one behind it. Raises DeclarationError: names file, key,
+    rule and expected shape.
+    """
     pipelines = validate(Pipelines, read_yaml(path), path.name)
     for name, pipeline in pipelines.pipelines.items():
         # an override that breaks a rule is refused now, and not when the first scheduled run starts
@@ -299,6 +302,31 @@ def load_pipelines(path: Path) -> Pipelines:
                 f"{path.name}: pipelines.{name}.schedule.parameters",
             )
     return pipelines
+
+
+def declared_pipelines(settings: Settings) -> Pipelines:
+    """Everything that can be run: the user's own pipelines and models, and behind them the shipped
+    ones. Of one name the own one is meant as a whole: it has no key of the shipped one, such as
+    `trust` or `baselines`; a folder of the user's with a model is one of his too. A shipped one has
+    no schedule behind a file of the user's, which says what runs by itself. Raises
+    DeclarationError: as `load_pipelines`.
+    """
+    own = load_pipelines(settings.pipelines)
+    if not settings.own_pipelines:
+        return own
+    shipped = load_pipelines(SHIPPED_PIPELINES)
+    behind = {
+        name: pipeline.model_copy(update={"schedule": None})
+        for name, pipeline in shipped.pipelines.items()
+    }
+    # where a file hid the shipped models, `--model tiny` has always meant such a folder
+    models = {name: model for name, model in shipped.models.items() if not is_model_folder(name)}
+    return own.model_copy(
+        update={
+            "models": {**models, **own.models},
+            "pipelines": {**behind, **own.pipelines},
+        }
+    )
 
 
 def override(
@@ -368,6 +396,4 @@ def model_named(name: str, settings: Settings) -> ModelSpec:
     """A model of pipelines.yaml, a folder, a hub id or a server's address. Raises DpiclError: it
     means nothing here.
     """
-    return resolve_model(
-        name, registry(load_pipelines(settings.pipelines), settings.pipelines.name)
-    )
+    return resolve_model(name, registry(declared_pipelines(settings), settings.pipelines.name))

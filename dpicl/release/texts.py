@@ -32,7 +32,7 @@ from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts
 from dpicl.release.names import WRITER, ReleaseFacts
 from dpicl.release.one_release import PublishedRelease, planned_release
-from dpicl.release.pipelines import load_pipelines, model_named
+from dpicl.release.pipelines import declared_pipelines, model_named
 from dpicl.release.readers import fingerprint
 from dpicl.release.release import Demonstrations, Release, whole
 from dpicl.release.releases import NamedRelease, named_releases, paying_account, spending_sentence
@@ -122,7 +122,7 @@ def not_released(planned: PlannedRelease, settings: Settings, period: str | None
         f"{dataset}: no such texts were released; expected --generator MODEL, with which this "
         f"command makes them"
     )
-    pipelines = load_pipelines(settings.pipelines).pipelines.items()
+    pipelines = declared_pipelines(settings).pipelines.items()
     alike = (
         name
         for name, pipeline in pipelines

@@ -38,7 +38,7 @@ from dpicl.home.settings import Settings
 from dpicl.methods import tabular
 from dpicl.methods.collection import Collection
 from dpicl.methods.grid import points
-from dpicl.release.pipelines import Pipeline, Reports, load_pipelines
+from dpicl.release.pipelines import Pipeline, Reports, declared_pipelines
 from dpicl.runs.run_folder import Plan, UnitFolder, read_plan
 
 NO_TRUE_ROWS = (
@@ -104,7 +104,7 @@ def typed_places(plan: Plan, settings: Settings) -> list[str]:
     if (reports := plan.pipeline.reports) is None:
         return []
     with suppress(DpiclError):  # it may have changed meanwhile
-        pipeline = load_pipelines(settings.pipelines).pipelines.get(plan.pipeline_name)
+        pipeline = declared_pipelines(settings).pipelines.get(plan.pipeline_name)
         if pipeline and pipeline.reports and place_of(pipeline.reports.at, settings) == reports.at:
             return []
     return [reports.at if reports.at.startswith(SCHEME) else PurePath(reports.at).name]

@@ -36,7 +36,7 @@ from dpicl.models.embedding import check_embedder, embedder_fingerprint
 from dpicl.models.opening import close_scorers
 from dpicl.models.spec import ModelSpec, check_egress, resolve_model
 from dpicl.release.names import PERIOD, ReleaseFacts, accounts_of
-from dpicl.release.pipelines import Pipeline, find_pipeline, load_pipelines, override, registry
+from dpicl.release.pipelines import Pipeline, declared_pipelines, find_pipeline, override, registry
 from dpicl.release.readers import fingerprint, settled_model
 from dpicl.release.releases import (
     AccountQuote,
@@ -363,7 +363,7 @@ def draft_plan(
     """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet
     but when they release.
     """
-    pipelines = load_pipelines(settings.pipelines)
+    pipelines = declared_pipelines(settings)
     pipeline = counting(override(find_pipeline(pipelines, pipeline_name), changes), settings)
     if pipeline.shots and max(pipeline.shots) > MOST_SHOTS:
         raise ParameterError(

@@ -188,7 +188,7 @@ class Campaign:
         """A run on the data sets that the tables print and that are here; None where none is. One
         that has begun stays as it was planned.
         """
-        from dpicl.release.pipelines import find_pipeline, load_pipelines
+        from dpicl.release.pipelines import declared_pipelines, find_pipeline
         from dpicl.runs.run_folder import read_plan, run_folder
         from lab.published.cells import ALL_SETS, STAND_INS
 
@@ -197,7 +197,7 @@ class Campaign:
         mark = "" if slug == model else "-" + hashlib.sha256(model.encode()).hexdigest()[:6]
         run_id = f"{self.name}-{pipeline}-{slug}{mark}"
         folder = run_folder(settings, run_id)
-        usual = find_pipeline(load_pipelines(settings.pipelines), pipeline)
+        usual = find_pipeline(declared_pipelines(settings), pipeline)
         sets = (
             *usual.datasets,
             *(name for name, stand_in in STAND_INS.items() if stand_in in usual.datasets),

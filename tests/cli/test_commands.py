@@ -42,6 +42,19 @@ def test_list_shows_pipelines_schedules_and_models(place: Place, cli: Cli) -> No
     assert "tiny" in out and "org/name[@revision]" in out
 
 
+def test_list_says_what_is_of_the_users_file(place: Place, cli: Cli) -> None:
+    (place.root / "pipelines.yaml").write_text(
+        "models: {near: {kind: fake}, tiny: {kind: fake}}\n"
+        "pipelines: {demo: {title: t, kind: amplification, datasets: [car], epsilons: [1]}}\n"
+    )
+    out = cli("list")
+    assert "of your pipelines.yaml: demo, model near, model tiny; all others are shipped" in out
+    assert "demo: your own pipeline stands in the place of the shipped one" in out
+    assert "tiny: your own model stands in the place of the shipped one" in out
+    assert "near: your own" not in out and "scheduled: " not in out
+    assert "few-shot-demo" in out and "bundled" in out
+
+
 def test_list_says_what_pipelines_are_for_in_a_terminal_of_100_columns(
     place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

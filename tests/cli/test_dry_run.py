@@ -63,10 +63,10 @@ SET_UPS: dict[str, tuple[str, Callable[[Place], Any], str]] = {
         _without("notes/train.jsonl"),
         "notes: ",
     ),
-    "no such pipeline": (
+    "a file with no model": (
         "",
-        lambda place: (place.root / "pipelines.yaml").write_text("version: 1\npipelines: {}"),
-        "pipeline=demo",
+        lambda place: (place.root / "pipelines.yaml").write_text("pipelines: {}"),
+        "model 'fake' is unknown; expected bundled, ",
     ),
     "no such method": ("--methods pate", _nothing, "methods"),
     "texts for a method on tables": ("--datasets notes", _nothing, "notes holds texts"),
@@ -116,7 +116,9 @@ def _begin(run_id: str, **changes: Any) -> None:
     make_plan("demo", {**grid, "epsilons": [2], "seeds": [0], **changes}, run_id)
 
 
-@pytest.mark.quick("an unknown model", "no such method", "no such pipeline", "no noise", "a cap")
+@pytest.mark.quick(
+    "an unknown model", "no such method", "a file with no model", "no noise", "a cap"
+)
 @pytest.mark.parametrize("name", SET_UPS)
 def test_a_dry_run_refuses_what_the_run_refuses(till: Place, cli: Cli, name: str) -> None:
     options, broken, phrase = SET_UPS[name]

@@ -55,7 +55,10 @@ def test_commands_print_what_their_type_says(place: Place, cli: Cli) -> None:
         (forecast,) = printed("dpicl forecast", cli("forecast --json"))
         assert forecast["pipeline"] == "daily"
         shown = printed("dpicl list", cli("list --json"))
-        assert [(one["name"], one["group"]) for one in shown["pipelines"]] == [("daily", None)]
+        assert {one["name"]: one["group"] for one in shown["pipelines"] if one["is_own"]} == {
+            "daily": None
+        }
+        assert {one["name"]: one["schedule"] for one in shown["pipelines"]}["demo"] is None
         checked = printed("dpicl contract check NAME", cli("contract check till --json"))
         assert checked["contract"]["name"] == "till"
 

@@ -83,9 +83,9 @@ def missing(shown: str, output: str) -> str | None:
 def alike(shown: str, output: str) -> bool:
     """Whether two outputs have as many lines, each with the same first word and as many words.
 
-    A line that is shown with `…` may be there or not: one of its first four words.
+    A line that is shown with `…` may be there or not: one of its first three words.
     """
     one, other = ([line.split() for line in text.strip().splitlines()] for text in (shown, output))
-    loose = [line[:4] for line in one if "…" in line]
-    one, other = ([line for line in lines if line[:4] not in loose] for lines in (one, other))
+    loose = [line[:3] for line in one if "…" in line]
+    one, other = ([line for line in lines if line[:3] not in loose] for lines in (one, other))
     return [(line[0], len(line)) for line in one] == [(line[0], len(line)) for line in other]

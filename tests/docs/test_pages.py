@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from dpicl.cli.terminal import console
 from tests.docs.cells import Cell
 from tests.docs.looked_up import AS_THEY_STAND, OUTSIDE
 from tests.docs.pages import DOCS, ROOT, Command, File, all_pages, steps, steps_of
-from tests.harness import DPICL, World, new_place, running_cluster
+from tests.docs.reader import new_reader
+from tests.harness import World
 
 FOLLOWED = (
     "tutorial.md",
@@ -38,7 +35,7 @@ FOLLOWED = (
     "how-to/own-model.md",
     "how-to/reproduce.md",
 )
-"""Pages whose commands are run, in this order, in one folder."""
+"""Pages whose commands are run, each in an empty folder with what the page says to write there."""
 
 NOT_RUN = {
     ".venv/bin/python -m hatchling": "tests/packaging builds it",
@@ -60,69 +57,24 @@ NOT_RUN = {
 }
 """Commands that no test can run, by how they begin."""
 
-SHORTER = {"make demo": "dpicl run shipped-demo --model bundled --queries 12 --run-id demo-shown"}
-"""Long commands, and the same pipeline on a smaller grid."""
-
-
-WIDTH = 100
-"""Of the reader's terminal: the pages show tables as they look there."""
-
-
-class Reader:
-    """Somebody who types what a page says, in a folder like a fresh clone."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        # where a clone has them; both names work
-        (world.root / "contracts").rename(world.root / "data_contracts")
-        for name, target in (("contracts", "data_contracts"), (".dpicl", "home")):
-            (world.root / name).symlink_to(target)
-
-    def write(self, file: File) -> None:
-        path = self.world.root / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(file.text)
-
-    def type(self, line: str) -> tuple[int, str]:
-        """Exit code and all that is printed; commands of dpicl run in this process, unless the
-        shell has a part in them.
-        """
-        words = shlex.split(line)
-        if words[0] != "dpicl" or re.search(r"[|<>;&$]", line):
-            return self._in_shell(line)
-        from dpicl.cli import main
-
-        out, before = io.StringIO(), sys.argv
-        sys.argv = words
-        try:
-            with redirect_stdout(out), redirect_stderr(out):
-                main()
-        except SystemExit as stopped:
-            return int(stopped.code or 0), out.getvalue()
-        finally:
-            sys.argv = before
-        raise AssertionError("the command line always exits")
-
-    @staticmethod
-    def _in_shell(line: str) -> tuple[int, str]:
-        paths = f"{DPICL.parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            ["bash", "-c", line],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={**os.environ, "PATH": paths},
-        )
-        return done.returncode, done.stdout + done.stderr
-
-
-@pytest.fixture(scope="module")
-def reader(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """A reader with state and workers of their own, on the session's Prefect server."""
-    place = new_place(tmp_path_factory.mktemp("reader") / "clone")
-    with running_cluster(place, workers=1) as cluster:
-        yield Reader(World(place.root, world.url, cluster.scheduler_address))
+_SECOND = "dpicl run demo --epsilons 2 --shots 2 --seeds 0 --queries 5 --run-id second"
+SHORTER = {
+    "make demo": "dpicl run demo --model bundled --queries 12 --run-id demo-shown",
+    _SECOND: f"{_SECOND} --model bundled",
+}
+"""Long commands, or such that need weights of a package index, and the same pipeline on a smaller
+grid, by the bundled model.
+"""
+RUNS = ("make demo", "dpicl run", "dpicl reproduce")
+"""How commands begin that need workers."""
+FRAGMENTS = {
+    "methods.md": 1,  # options of a pipeline
+    "how-to/own-texts.md": 1,  # keys of a contract that is there already, for other files
+    "how-to/series.md": 1,  # the same
+}
+"""How many blocks of YAML or JSON show some keys of a file; all others are whole files, which
+readers are told to write.
+"""
 
 
 def reason(line: str) -> str | None:
@@ -136,18 +88,12 @@ def commands(page: str) -> list[Command]:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("page", FOLLOWED)
-def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
-    from prefect_dask import DaskTaskRunner
-
-    from flows.tabicl import sweep
-
-    runner: Any = DaskTaskRunner(address=reader.world.scheduler)
-    # it was told a cluster when it was imported
-    monkeypatch.setattr("flows.tabicl.sweep", sweep.with_options(task_runner=runner))
-    monkeypatch.chdir(reader.world.root)
-    monkeypatch.setattr(console, "width", WIDTH)  # it was told a width when it was imported
-    with reader.world.entered(COLUMNS=str(WIDTH)):
-        names: dict[str, Any] = {}
+def test_a_page_can_be_followed_in_an_empty_folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    names: dict[str, Any] = {}
+    with new_reader(tmp_path / "reader", monkeypatch) as reader, ExitStack() as workers:
+        has_workers = False
         for step in steps(page):
             if isinstance(step, File):
                 reader.write(step)
@@ -157,6 +103,10 @@ def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch,
                     f"{step.code}\n{step.missing(output)!r} is not in\n{output}"
                 )
             elif reason(step.line) is None:
+                if step.line.startswith(RUNS) and not has_workers:
+                    world: World = request.getfixturevalue("world")
+                    workers.enter_context(reader.workers(world.api_url, monkeypatch))
+                    has_workers = True
                 code, output = reader.type(SHORTER.get(step.line, step.line))
                 assert code == (2 if step.is_refused else 0), (
                     f"{step.line}: exit code {code}\n{output}"
@@ -174,6 +124,15 @@ def test_every_page_is_followed_or_its_commands_are_typed_elsewhere() -> None:
     }
     # test_certificate_page.py runs its lines
     assert with_steps - OUTSIDE - {"certificate.md"} == {*FOLLOWED, *AS_THEY_STAND}
+
+
+def test_declarations_are_files_that_readers_write() -> None:
+    found = {
+        page: len(re.findall(r"^```(?:yaml|json)$", (DOCS / page).read_text("utf-8"), re.MULTILINE))
+        for page in all_pages()
+        if not page.startswith("reference/")
+    }
+    assert {page: count for page, count in found.items() if count} == FRAGMENTS
 
 
 def test_exceptions_are_used() -> None:

@@ -11,13 +11,15 @@ import ssl
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.docs.terminal import commands_by_section, terminals
+from tests.docs.reader import Reader, made_reader
+from tests.docs.terminal import Terminal, commands_by_section, terminals
 from tests.harness import REPOSITORY, Place, answers, edited, free_port, new_place
 from tests.infra.databases import made_databases
 from tests.infra.recipes import COMPOSE, documents
@@ -46,9 +48,17 @@ checked.
 """
 
 
+OFTEN = {
+    "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+    "PREFECT_WORKER_QUERY_SECONDS": "1",
+    "OMP_NUM_THREADS": "1",
+}
+"""Servers poll every second."""
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """An installation whose only scheduled pipeline is the demo."""
+    """A clone whose only scheduled pipeline is the demo, as the hosts of a cluster have it."""
     place = new_place(tmp_path / "place")
     with edited(place.root / "pipelines.yaml") as declared:
         declared["pipelines"] = {"demo": declared["pipelines"]["demo"]}
@@ -58,9 +68,8 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def environment(place: Place) -> dict[str, str]:
-    """What the terminals have before anything is typed; the servers poll every second."""
-    often = {"PREFECT_RUNNER_POLL_FREQUENCY": "1", "PREFECT_WORKER_QUERY_SECONDS": "1"}
-    return {**place.environment, **often, "OMP_NUM_THREADS": "1"}
+    """What the terminals have before anything is typed."""
+    return {**place.environment, **OFTEN}
 
 
 def changed(command: str, changes: Changes) -> str:
@@ -100,24 +109,37 @@ def ask(api: str, path: str, body: Any) -> Any:
         return json.loads(answer.read())
 
 
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    """Somebody in an empty folder, without any server."""
+    return made_reader(tmp_path / "reader")
+
+
+def terminals_of(reader: Reader, **extra: str) -> AbstractContextManager[list[Terminal]]:
+    """Two terminals in the reader's folder."""
+    environment = {**reader.environment, **OFTEN, **extra}
+    return terminals(reader.folder, environment, one=reader.folder, other=reader.folder)
+
+
 @pytest.mark.exhaustive
-def test_the_page_on_schedules(place: Place, environment: dict[str, str]) -> None:
+def test_the_page_on_schedules(reader: Reader) -> None:
     port = free_port()
     api = f"http://127.0.0.1:{port}/api"
+    reader.write_files("how-to/schedule.md")
     sections = commands_by_section("how-to/schedule.md")
-    with terminals(
-        place.root,
-        {**environment, "PREFECT_SERVER_API_PORT": str(port)},
-        one=place.root,
-        other=place.root,
-    ) as (first, second):
-        (asked,) = sections.pop("Before you start")
-        assert "1 scheduled pipelines" in second.type(asked)
+    with terminals_of(reader, PREFECT_SERVER_API_PORT=str(port)) as (first, second):
+        made, exported, asked = sections.pop("Before you start")
+        second.type(made)
+        second.type(exported)
+        forecast = second.type(asked)
+        assert "1 scheduled pipelines" in forecast and "end of horizon" in forecast
         server, address, serve = sections.pop("Serve from one process")
         first.start(server, lambda _: answers(f"{api}/health"))
         second.type(changed(address, {"http://127.0.0.1:4200/api": api}))
         serving = second.start(serve, lambda log: READY["dpicl serve"] in log)
-        assert [one["name"] for one in ask(api, "deployments/filter", {})] == ["demo"]
+        # of the shipped ones none, the demo with its schedule neither
+        names = [one["name"] for one in ask(api, "deployments/filter", {})]
+        assert names == ["customers-weekly"]
         second.stop(serving)
         block = (
             "from prefect.blocks.notifications import SlackWebhook as S; "
@@ -132,7 +154,7 @@ def test_the_page_on_schedules(place: Place, environment: dict[str, str]) -> Non
         (deployed,) = [
             one for one in ask(api, "deployments/filter", {}) if one["work_pool_name"] == "hospital"
         ]
-        assert deployed["name"] == "demo"
+        assert deployed["name"] == "customers-weekly"
         second.start(worker, lambda _: bool(ask(api, "work_pools/hospital/workers/filter", {})))
     assert sections == {}, "a block that nobody types"
 
@@ -145,9 +167,10 @@ def actions(api: str) -> set[str]:
 
 
 @pytest.mark.exhaustive
-def test_the_page_on_metrics(place: Place, environment: dict[str, str]) -> None:
+def test_the_page_on_metrics(reader: Reader) -> None:
     port, sections = free_port(), commands_by_section("how-to/watch.md")
-    with terminals(place.root, environment, home=place.root) as (terminal,):
+    reader.write_files("how-to/watch.md")
+    with terminals_of(reader) as (terminal, _):
         printed, served = sections.pop("Metrics")
         assert "dpicl_build_info" in terminal.type(printed)
         terminal.start(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,17 @@ from hypothesis import strategies as st
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, parse_epsilon
 from dpicl.ground.errors import DeclarationError, ParameterError
+from dpicl.home.settings import SHIPPED_PIPELINES, Settings
 from dpicl.methods import METHODS, Options
 from dpicl.models.local.gguf_file import PACKAGED
 from dpicl.models.spec import ModelSpec
 from dpicl.release.pipelines import (
     Pipeline,
     Pipelines,
+    declared_pipelines,
     find_pipeline,
     load_pipelines,
+    model_named,
     override,
     units_of,
 )
@@ -340,6 +344,73 @@ def test_shipped_pipelines_name_shipped_contracts_models_and_numbers_of_shots(
             for dataset in pipeline.datasets
             if dataset in contracts
         ), name
+
+
+def _settings(folder: Path, text: str) -> Settings:
+    path = folder / "pipelines.yaml"
+    path.write_text(text)
+    return Settings(folder, None, folder, path, folder / "runs")
+
+
+def test_own_pipelines_and_models_lie_over_the_shipped_ones(tmp_path: Path) -> None:
+    shipped = load_pipelines(SHIPPED_PIPELINES)
+    own = yaml.safe_dump({"pipelines": {"mine": GRID}, "models": {"near": {"kind": "fake"}}})
+    declared = declared_pipelines(_settings(tmp_path, own))
+    assert declared.version == 1
+    assert [*declared.pipelines] == [*shipped.pipelines, "mine"]
+    assert declared.models == {**shipped.models, "near": {"kind": "fake"}}
+    assert model_named("bundled", _settings(tmp_path, own)).kind == "bundled"
+    assert declared.pipelines["gdp-tabicl"] == shipped.pipelines["gdp-tabicl"]
+    unchanged = Settings(tmp_path, None, tmp_path, SHIPPED_PIPELINES, tmp_path / "runs")
+    assert declared_pipelines(unchanged) == shipped
+
+
+def test_an_own_entry_has_no_key_of_the_shipped_one_of_its_name(tmp_path: Path) -> None:
+    """A server that is called as a local model is not trusted with private rows, and a pipeline is
+    not without baselines, because the shipped one is.
+    """
+    assert load_pipelines(SHIPPED_PIPELINES).pipelines["private-table"].baselines is False
+    server = {"kind": "endpoint", "url": "http://127.0.0.1:8000/v1", "id": "some-model"}
+    settings = _settings(
+        tmp_path,
+        yaml.safe_dump({"models": {"bundled": server}, "pipelines": {"private-table": GRID}}),
+    )
+    assert model_named("bundled", settings).trust == "remote"
+    own = declared_pipelines(settings).pipelines["private-table"]
+    assert own == Pipeline.model_validate(GRID)
+    assert own.baselines is True and own.group is None
+
+
+def test_a_folder_of_the_users_is_not_hidden_by_a_shipped_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = _settings(tmp_path, "models: {}")
+    assert model_named("tiny", settings).kind == "tiny"
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "config.json").write_text("{}")
+    assert model_named("tiny", settings).id == str(tmp_path / "tiny")
+
+
+def test_behind_an_own_file_no_shipped_pipeline_is_scheduled(tmp_path: Path) -> None:
+    assert load_pipelines(SHIPPED_PIPELINES).pipelines["demo"].schedule is not None
+    own = yaml.safe_dump({"pipelines": {"mine": {**GRID, "schedule": DAILY}}})
+    declared = declared_pipelines(_settings(tmp_path, own)).pipelines
+    assert [name for name, pipeline in declared.items() if pipeline.schedule] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("version: 2", "pipelines.yaml: version: got '2'; expected 1"),
+        ("version:", "pipelines.yaml: version: is not filled in; expected 1"),
+        ("pipeline: {}", "pipelines.yaml: pipeline: unknown key"),
+        ("", "pipelines.yaml: is empty or not a mapping"),
+    ],
+)
+def test_a_wrong_file_is_not_passed_over(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(DeclarationError, match=f"^{re.escape(sentence)}"):
+        declared_pipelines(_settings(tmp_path, text))
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
