@@ -5,14 +5,12 @@ Where the rows of a data set come from, which are held out, and what answers are
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     SerializationInfo,
@@ -23,7 +21,17 @@ from pydantic import (
     model_validator,
 )
 
-from dpicl.contract.base import Category, CategoryName, Frozen, Name, Positive, Rate, Share, Text
+from dpicl.contract.base import (
+    Category,
+    CategoryName,
+    DateForm,
+    Frozen,
+    Name,
+    Positive,
+    Rate,
+    Share,
+    Text,
+)
 from dpicl.contract.periods import MOST_PERIODS, Calendar, Every
 from dpicl.ground.errors import ParameterError
 
@@ -125,20 +133,6 @@ class QuerySource(Frozen):
 
 CSV, TSV = (".csv", ".csv.gz"), (".tsv", ".tsv.gz")
 _OF_FILES = ("delimiter", "decimal", "encoding", "dates", "rename")
-
-
-def _date_form(value: str) -> str:
-    """A date of two digits of a year has no century, and a form without a year no day."""
-    parts = re.findall("%(.?)", value)
-    if "Y" not in parts or len({*parts}) < len(parts) or not {*parts} <= {*"YmbBdHIMSfpz"}:
-        raise ValueError(
-            f"got {value[:40]!r}; expected a form such as %d.%m.%Y or %m/%d/%Y %H:%M, of %Y (four "
-            "digits), %m (or %b: Nov), %d, %H (or %I and %p), %M, %S, %f, %z, each once"
-        )
-    return value
-
-
-DateForm = Annotated[str, AfterValidator(_date_form)]
 
 
 class Source(Origin):
@@ -294,7 +288,7 @@ class QueryFile(Frozen):
     """
 
     file: FilePath
-    """A file of any kind that `source.file` may be, and written as that one is, relative to the data
+    """A file of any kind that `source.file` may be, written as that one is, relative to the data
     folder, with all columns of the contract including the label.
     """
     sha256: Sha256 | None = None

@@ -200,7 +200,7 @@ def open_parquet(source: Any) -> pa_parquet.ParquetFile:
     return pa_parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts)
 
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK, UTF_16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 _ESCAPED = "surrogateescape"
 _LONGEST_ROW = 1 << 20
 _END = b"\x1fend\x1f"
@@ -233,6 +233,8 @@ def read_csv(
     """
     if encoding != "utf-8":
         try:  # bytes that are none stay so, and are their rows' own fault
+            if encoding == "utf-16" and not data.startswith(UTF_16):  # else any bytes would be
+                raise UnicodeError
             data = data.decode(encoding, _ESCAPED).encode("utf-8", _ESCAPED)
         except UnicodeError:
             raise DataError(where, f"is not {encoding}; expected text in {encoding}") from None

@@ -115,7 +115,11 @@ class DateColumn(IntegerColumn):
         coded = text.combine_chunks().dictionary_encode()
         counted = pa.array(map(self.number, coded.dictionary.to_pylist()), pa.int64())
         expected = "2026-11-25" if self.type == "date" else "2026-11-25T12:30:00"
-        refuse(counted.is_null().take(coded.indices), f"is no {self.type} such as {expected}")
+        refuse(
+            counted.is_null().take(coded.indices),
+            f"is no {self.type} such as {expected}; of files `source: {{dates: %d.%m.%Y}}` states "
+            f"another form",
+        )
         return self._whole(pa.chunked_array([counted.take(coded.indices)]), refuse)
 
     def restored(self, numbers: np.ndarray) -> np.ndarray:

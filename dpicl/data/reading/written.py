@@ -8,6 +8,7 @@ so no library guesses a column's type from all rows. Cells that have a type are 
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -23,6 +24,7 @@ import pyarrow as pa
 from dpicl.contract.columns.base import is_text
 from dpicl.contract.declared import CSV, TSV, Source
 from dpicl.contract.models import Contract
+from dpicl.data.reading.parse import check_commas, check_distinct
 from dpicl.data.reading.typed_columns import NO_DATE, as_utf8, is_bytes, texts
 from dpicl.ground.errors import DataError, DpiclError, SourceError
 from dpicl.ground.installed import extra_of
@@ -30,6 +32,7 @@ from dpicl.ground.printable import tell_left_out
 from dpicl.ground.records import (
     BYTE_ORDER_MARK,
     GROWTH,
+    UTF_16,
     most_bytes,
     most_values,
     read_csv,
@@ -39,11 +42,11 @@ from dpicl.ground.records import (
 JSON_LINES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 WORKBOOK = ".xlsx"
 SUFFIXES = (*CSV, ".parquet", *TSV, *JSON_LINES, WORKBOOK)
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BLOCK = 1 << 16
 """Rows that are held as objects of Python at a time."""
 _WITH_MARKS = re.compile(r"[-+]?[\d.,]*\d[\d.,]*([eE][-+]?\d+)?", re.ASCII)
 _EXCHANGED = str.maketrans(".,", ",.")
+_IN_OUR_FORM = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z|\d{4}-\d\d-\d\dT", re.ASCII)
 Rewrite = Callable[[str], str]
 
 
@@ -97,7 +100,7 @@ def read_text(
     leave_out: bool = False,
 ) -> pa.Table:
     """CSV or TSV as `read_csv` reads it, with the separators and in the encoding of `source`."""
-    said = "utf-16" if data.startswith(_UTF_16) else "latin-1"
+    said = "utf-16" if data.startswith(UTF_16) else "latin-1"
     windows = "" if said == "utf-16" else " or windows-1252"
     return read_csv(
         data,
@@ -108,6 +111,63 @@ def read_text(
         encoding=source.encoding,
         or_state=f", or `source: {{encoding: {said}}}`{windows}" * (source.encoding == "utf-8"),
     )
+
+
+def written_as(data: bytes, where: str) -> dict[str, Any]:
+    """{key of `source`: value} of what the beginning of a CSV or TSV file shows: its encoding, and
+    the separator by which the first line has most names; what is as usual is left out.
+    """
+    if not where.endswith((*CSV, *TSV)):
+        return {}
+    if data.startswith(UTF_16):
+        encoding = "utf-16"
+    else:
+        try:
+            encoding = data.decode() and "utf-8"
+        except UnicodeDecodeError:
+            encoding = "windows-1252"  # which has the letters of latin-1
+    head = io.StringIO(data.partition(b"\n")[0].decode(encoding, "ignore"))
+    line = head.readline()
+    counts = {mark: len(next(csv.reader([line], delimiter=mark), [])) for mark in ",;\t|"}
+    mark = max(counts, key=lambda mark: counts[mark])
+    said = {"delimiter": mark} if mark != "," and where.endswith(CSV) else {}
+    return said | ({} if encoding == "utf-8" else {"encoding": encoding})
+
+
+def all_columns(data: bytes, where: str, source: Source) -> pa.Table:
+    """All columns of a file that is not Parquet as text, by the file's names; numbers and dates as
+    it has them. Raises DataError, SourceError: as `read_columns`.
+    """
+
+    def check(names: list[str]) -> list[str]:
+        check_commas(names, where)
+        check_distinct(names, where)
+        return names
+
+    if where.endswith(JSON_LINES):
+        keys = dict.fromkeys(key for row in json_lines(data) for key in row or ())
+        return _of_json_lines(data, where, {}, {}, [*keys], None, leave_out=False)
+    if where.endswith(WORKBOOK):
+        return read_workbook(data, where, check, {}, {})
+    return read_text(data, where, check, source)
+
+
+def looks_rewritten(column: pa.ChunkedArray, source: Source) -> pa.ChunkedArray:
+    """A column of texts in our form where all its values but one, which may stand for a missing
+    one, are numbers with a decimal comma, or dates, as `source` says that they are written.
+    """
+    distinct = [text for text in column.unique().to_pylist() if text]
+    form = source.dates if isinstance(source.dates, str) else None
+    rewrites = [with_point] if source.decimal == "," else []
+    rewrites += [] if form is None else [partial(iso_date, form=form)]
+    for rewrite in rewrites:
+        new = {text: rewrite(text) for text in distinct}
+        fit = {text for text in distinct if _IN_OUR_FORM.match(new[text])}
+        if fit and len(fit) >= max(1, len(distinct) - 1):
+            return rewritten(
+                column, lambda text, new=new, fit=fit: new[text] if text in fit else text
+            ).cast(pa.string())
+    return column
 
 
 def as_ours(table: pa.Table, contract: Contract) -> pa.Table:
