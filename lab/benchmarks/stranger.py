@@ -1,5 +1,5 @@
-"""A stranger's day: the command line's words, the pages in a browser, installations, stops at
-random moments, and what a year leaves behind.
+"""A stranger's day: the command line's words, files as they come, the pages in a browser,
+installations, stops at random moments, and what a year leaves behind.
 
 make bench TOPIC=stranger
 """
@@ -7,9 +7,9 @@ make bench TOPIC=stranger
 from __future__ import annotations
 
 from lab.benchmarks.figures import bench
-from lab.benchmarks.stranger_parts import commands, pages, sizes, stops, year
+from lab.benchmarks.stranger_parts import commands, files, pages, sizes, stops, year
 
-PARTS = (commands.measure, pages.measure, sizes.measure, stops.measure, year.measure)
+PARTS = (commands.measure, files.measure, pages.measure, sizes.measure, stops.measure, year.measure)
 
 if __name__ == "__main__":
     bench(PARTS)

@@ -158,15 +158,14 @@ def looks_rewritten(column: pa.ChunkedArray, source: Source) -> pa.ChunkedArray:
     """
     distinct = [text for text in column.unique().to_pylist() if text]
     form = source.dates if isinstance(source.dates, str) else None
-    rewrites = [with_point] if source.decimal == "," else []
+    rewrites: list[Rewrite] = [with_point] if source.decimal == "," else []
     rewrites += [] if form is None else [partial(iso_date, form=form)]
     for rewrite in rewrites:
         new = {text: rewrite(text) for text in distinct}
         fit = {text for text in distinct if _IN_OUR_FORM.match(new[text])}
         if fit and len(fit) >= max(1, len(distinct) - 1):
-            return rewritten(
-                column, lambda text, new=new, fit=fit: new[text] if text in fit else text
-            ).cast(pa.string())
+            new |= {text: text for text in distinct if text not in fit}
+            return rewritten(column, new.__getitem__).cast(pa.string())
     return column
 
 

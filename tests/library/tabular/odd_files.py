@@ -31,7 +31,7 @@ def rows() -> Rows:
     """Values as Python has them; `spent` is missing in some."""
     return [
         {
-            "age": 20 + number,
+            "age": 20 + number % 30,
             "spent": None if number % 9 == 4 else (number * 37 % 400) / 8 - 1,
             "town": ("Köln", "Bonn", "a;b, c")[number % 3],
             "day": pd.Timestamp(2024, 1 + number % 12, 1 + number % 28).to_pydatetime(),
@@ -118,7 +118,7 @@ def of_strings(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "spent": german(row["spent"]), "day": f"{day}.{month}.{year}"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OddFile:
     """A file, what `source` says of it, and the sentence by which it is refused, if it is."""
 

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-import dpicl
+from dpicl.client.records import Records
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.load import contract_digest
 from dpicl.data.reading.files import read_table, survey
 from dpicl.data.reading.queries import load_queries, read_unlabelled
-from dpicl.data.reading.source import load_source
+from dpicl.data.reading.source import PERIOD, load_source, read_deliveries
 from dpicl.ground.errors import DataError, DeclarationError, DpiclError, SourceError
 from tests.library.tabular import odd_files
 from tests.library.tabular.odd_files import COLUMNS, EXCEL, READ, REFUSED, OddFile, plain, rows
@@ -174,6 +174,33 @@ def test_public_queries_are_written_as_the_rows_are(tmp_path: Path) -> None:
     assert workbook.data.drop_columns("bought").equals(one.data.drop_columns("bought"))
 
 
+def test_a_client_s_records_are_written_as_the_contract_says() -> None:
+    local = {"privacy": {"neighbours": "replace-one", "budget": {"epsilon": 1}}}
+    stated = contract({"file": "a.csv", **EXCEL}, **local)
+    content = odd_files._excel()
+    head, first, *more = content.splitlines(keepends=True)
+    numbered = b"id;" + head + b"".join(b"%d;%s" % pair for pair in enumerate([first, *more]))
+    records = Records.read(numbered, stated, "id")
+    assert read_values(records.table.data.to_pylist()) == expected() and records.replaced == 0
+    spoilt = numbered.replace(b"01.01.2024", b"2024-01-01").replace(b"3,625", b"3.625")
+    assert Records.read(spoilt, stated, "id").replaced == 2
+
+
+def test_deliveries_are_of_any_kind_and_written_alike(tmp_path: Path) -> None:
+    series = {
+        "releases": {"every": "month", "horizon": 2, "first": "2026-01-01"},
+        "privacy": {"sampling_rate": 1, "budget": {"epsilon": 1, "delta": 1e-6}},
+    }
+    stated = contract({"deliveries": "in", **EXCEL}, **series)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "2026-01.csv").write_bytes(odd_files._excel())
+    (tmp_path / "in" / "2026-02.xlsx").write_bytes(
+        odd_files.workbook(spent=odd_files.german, day=lambda day: odd_files.dotted(day))
+    )
+    read = read_deliveries(stated, tmp_path, [1, 2]).drop_columns(PERIOD)
+    assert read_values(read.to_pylist()) == expected() * 2
+
+
 def test_without_the_extra_one_sentence_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,4 +217,3 @@ def test_without_the_extra_one_sentence_names_it(
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(SourceError, match=r"a.xlsx: openpyxl is not installed; .*dpicl\[excel\]"):
         load_source(contract({"file": "a.xlsx"}), data_folder=tmp_path, cache_folder=tmp_path)
-    assert dpicl.__name__ == "dpicl"

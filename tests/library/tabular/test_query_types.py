@@ -197,17 +197,17 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "an endless date": (
         "(date 'infinity'), ('2020-01-01')",
         DAY,
-        "is no date such as 2026-11-25 (1 value)",
+        f"{NO_DAY} (1 value)",
     ),
     "a date before Christ": (
         "(date '0044-03-15 BC'), ('2020-01-01')",
         DAY,
-        "is no date such as 2026-11-25 (1 value)",
+        f"{NO_DAY} (1 value)",
     ),
     "an endless timestamptz": (
         "(timestamptz 'infinity'), (now())",
         DAY,
-        "is no date such as 2026-11-25 (1 value)",
+        f"{NO_DAY} (1 value)",
     ),
     "an interval": (
         "(interval '2 us'), ('3 us')",
