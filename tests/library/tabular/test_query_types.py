@@ -18,8 +18,8 @@ from pydantic import TypeAdapter
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import Column
-from dpicl.contract.columns.integer import BEYOND, NOT_WHOLE
 from dpicl.contract.columns.date import IN_FILES
+from dpicl.contract.columns.integer import BEYOND, NOT_WHOLE
 from dpicl.contract.columns.real import NOT_FINITE
 from dpicl.contract.declared import Person, QuerySource
 from dpicl.data.reading.database import query_batches
