@@ -190,7 +190,7 @@ class Session:
 
         Args:
             rows: the name of a contract; or, with a schema, a data frame (pandas, polars, Arrow), a
-                path of CSV or Parquet, a folder, an address `s3://…` or a `dpicl.Query`.
+                path of a file, a folder, an address `s3://…` or a `dpicl.Query`.
             schema: what is publicly known of the rows: a mapping with `columns`, the path of a YAML
                 file, or a Contract.
             epsilon: of the release, in nats.

@@ -7,6 +7,7 @@ the question again.
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from dpicl.cli.terminal import note, say, split_values
 from dpicl.contract import Contract
 from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
-from dpicl.contract.declared import Budget, Person
+from dpicl.contract.declared import Budget, Person, Source
 from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assembled, can_be_named
 from dpicl.contract.draft_columns import (
     columns_of_rows,
@@ -30,9 +31,9 @@ from dpicl.contract.draft_columns import (
     person_of_rows,
 )
 from dpicl.contract.pipeline import read_epsilon
-from dpicl.data.reading.files import read_text_table
-from dpicl.data.reading.parse import as_text, check_commas, check_distinct
+from dpicl.data.reading.parse import as_text, check_distinct
 from dpicl.data.reading.typed_columns import check_taken
+from dpicl.data.reading.written import all_columns, looks_rewritten, written_as
 from dpicl.ground.errors import DataError, DeclarationError, DpiclError, ParameterError
 from dpicl.ground.files import PRIVATE_MODE, PUBLIC_MODE, write_text
 from dpicl.ground.records import read_bytes, read_parquet
@@ -45,6 +46,7 @@ from dpicl.quality.gate import doubtful
 from dpicl.quality.worth import ReleasePoint
 
 _EPSILONS = (1, 2, 3, 5, 10)
+_LONGEST_LINE, _LONGEST_NAME = 1 << 20, 60
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class NewContract:
     population: int | None
     schema: Path | None
     ask: bool
+    decimal: str | None = None
+    dates: str | None = None
 
 
 def write_contract(wanted: NewContract, settings: Settings) -> None:
@@ -113,6 +117,11 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
         )
     release = _doubtful(contract, draft.epsilon)
     note(advice, *([f"warning: {release.warning}"] if release else []))
+    if draft.written.get("delimiter") == ";" and "decimal" not in draft.written:
+        note(
+            f"The columns of {wanted.file.name} are separated by `;`. If its numbers are written "
+            "as 3,5 or its dates as 25.11.2026, say so: --decimal , --dates %d.%m.%Y"
+        )
     shots = contract.shots[min(1, len(contract.shots) - 1)]
     plan = f"dpicl plan {name}; " if draft.population else ""
     note(
@@ -144,12 +153,18 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         raise ParameterError(
             "file", wanted.file.name, "a file below the folder that DPICL_DATA names"
         )
+    file = place.relative_to(settings.data.resolve()).as_posix()
+    told = {"decimal": wanted.decimal, "dates": wanted.dates}
+    written = {key: value for key, value in told.items() if value is not None}
+    if place.is_file():  # how the file is written is told by its first line, in which no row is
+        written = written_as(_first_line(place), place.name) | written
+    source = validate(Source, {"file": file, **written}, f"{name}.yaml")
     columns, ignored = (
         columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], {})
     )
     stated = Draft(
         name,
-        place.relative_to(settings.data.resolve()).as_posix(),
+        file,
         tuple(columns),
         wanted.label,
         tuple(wanted.positive),
@@ -158,11 +173,12 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
             [*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])]
         ),
         ignored=ignored,
+        written=written,
     )
     if wanted.ask:
         return ask_contract(stated, wanted.epsilon)
     if not wanted.schema:
-        rows, unread = _rows(place)
+        rows, unread, written = _rows(place, source, written)
         if (marker := missing_marker(rows)) is not None:
             filled = [pc.if_else(pc.equal(column, marker), "", column) for column in rows.columns]
             rows = pa.table(filled, names=rows.column_names)
@@ -178,6 +194,7 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
             ignored=unread | ignored,
             missing=marker,
             person=person,
+            written=written,
         )
     draft = assembled(stated, (wanted.schema or wanted.file).name)
     return replace(
@@ -186,16 +203,42 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
     )
 
 
-def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
-    """All columns as text, and {column of Parquet that holds something else: why it is left out}.
+def _first_line(place: Path) -> bytes:
+    try:
+        with gzip.open(place) if place.suffix == ".gz" else place.open("rb") as file:
+            return file.readline(_LONGEST_LINE)
+    except (OSError, EOFError):
+        return b""  # as the file is read, that is said
+
+
+def _rows(
+    place: Path, source: Source, written: dict[str, Any]
+) -> tuple[pa.Table, dict[str, str], dict[str, Any]]:
+    """All columns as text, by names that a contract can write; {column of Parquet that holds
+    something else: why it is left out}; and how the file is written, with these names.
 
     Raises:
         DataError: the file cannot be read, or holds no table.
     """
-    if place.suffix != ".parquet":
-        table = read_text_table(place)
-        check_commas(table.column_names, place.name)
-        return table, {}
+    table, unread = _of_parquet(place) if place.suffix == ".parquet" else (None, {})
+    if table is None:
+        data = read_bytes(place)
+        written = written_as(data, place.name) | written  # letters of rows tell an encoding too
+        source = source.model_copy(update=written)
+        table = all_columns(data, place.name, source)
+        looks = [looks_rewritten(column, source) for column in table.columns]
+        table = pa.table(looks, names=table.column_names)
+    rename: dict[str, str] = {}
+    for name in table.column_names:
+        short = " ".join(name.split())[:_LONGEST_NAME].strip()
+        is_free = short not in (*table.column_names, *rename.values())
+        if not can_be_named(name) and can_be_named(short) and is_free:
+            rename[name] = short
+    table = table.rename_columns([rename.get(name, name) for name in table.column_names])
+    return table, unread, {**written, **({"rename": rename} if rename else {})}
+
+
+def _of_parquet(place: Path) -> tuple[pa.Table, dict[str, str]]:
     table = read_parquet(read_bytes(place), lambda names: names, place.name)
     check_distinct(table.column_names, place.name)
     texts = {}

@@ -28,7 +28,8 @@ def new_contract(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A CSV or Parquet file below DPICL_DATA; with --schema or --ask it is not opened."
+            help="A file below DPICL_DATA, of CSV, TSV, JSON lines, Excel or Parquet; with "
+            "--schema or --ask only its header line is read."
         ),
     ],
     schema: Annotated[
@@ -72,6 +73,13 @@ def new_contract(
     name: Annotated[
         str | None, typer.Option(help="Name of the contract. Default: the file's name.")
     ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal mark of the file's numbers: , if they are as 3,5.")
+    ] = None,
+    dates: Annotated[
+        str | None,
+        typer.Option(help="Form of the file's dates: %d.%m.%Y if they are as 25.11.2026."),
+    ] = None,
 ) -> None:
     """Write a first contract for a table. It is made from a schema or from answers; else from the
     rows, as a draft that releases nothing.
@@ -79,7 +87,16 @@ def new_contract(
     from dpicl.cli.contract_new import NewContract, write_contract
 
     wanted = NewContract(
-        file, name, label, tuple(split_values(positive or "")), epsilon, population, schema, ask
+        file,
+        name,
+        label,
+        tuple(split_values(positive or "")),
+        epsilon,
+        population,
+        schema,
+        ask,
+        decimal,
+        dates,
     )
     try:
         write_contract(wanted, Settings.from_environment())

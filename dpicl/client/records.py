@@ -35,10 +35,10 @@ from dpicl.contract.columns import Column
 from dpicl.contract.models import Contract
 from dpicl.data.local.questions import Questionnaire
 from dpicl.data.reading.parse import allowed_values, check_columns, typed_table
+from dpicl.data.reading.written import as_ours, read_text
 from dpicl.data.reports import Answer
 from dpicl.ground.errors import DataError
 from dpicl.ground.randomness import Stream
-from dpicl.ground.records import read_csv
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.randomised_response import Response, randomise
 from dpicl.mechanisms.two_levels import send
@@ -59,17 +59,21 @@ class Records:
 
     @staticmethod
     def read(content: bytes, contract: Contract, id_column: str | None) -> Records:
-        """CSV with the contract's columns, and one that tells clients apart.
+        """CSV with the contract's columns, written as its `source` says, and one that tells clients
+        apart.
 
         Raises:
             DataError: it is no CSV, or nothing tells the clients apart: then a client could answer
                 twice.
         """
+        source = contract.source
 
         def check(names: list[str]) -> None:
-            check_columns([name for name in names if name != id_column], contract, STANDARD_INPUT)
+            ours = [source.rename.get(name, name) for name in names if name != id_column]
+            check_columns(ours, contract, STANDARD_INPUT)
 
-        columns = read_csv(content, check, STANDARD_INPUT)
+        columns = as_ours(read_text(content, STANDARD_INPUT, check, source), contract)
+        columns = columns.cast(pa.schema([(name, pa.string()) for name in columns.column_names]))
         replaced = 0
         if not columns.num_rows:
             raise DataError(STANDARD_INPUT, "has no records; expected at least one")

@@ -40,7 +40,8 @@ def _name(value: str) -> str:
     if not NAME.search(value) or value.endswith("\n"):
         raise ValueError(
             f"got the name {value[:60]!r}; expected 1 to 255 characters without a line break or "
-            "tab, or a blank at either end: rename the column where the rows are"
+            "tab, or a blank at either end: rename the column where the rows are, or by "
+            "`source: {rename: {...}}`"
         )
     return value
 
@@ -51,6 +52,20 @@ Name = Annotated[
 """Of a column, attribute or word. One with braces, brackets, `:` or `!` in it has no place in a
 stated template.
 """
+
+
+def _date_form(value: str) -> str:
+    """A date of two digits of a year has no century, and a form without a year no day."""
+    parts = re.findall("%(.?)", value)
+    if "Y" not in parts or len({*parts}) < len(parts) or not {*parts} <= {*"YmbBdHIMSfpz"}:
+        raise ValueError(
+            f"got {value[:40]!r}; expected a form such as %d.%m.%Y or %m/%d/%Y %H:%M, of %Y (four "
+            "digits), %m (or %b: Nov), %d, %H (or %I and %p), %M, %S, %f, %z, each once"
+        )
+    return value
+
+
+DateForm = Annotated[str, AfterValidator(_date_form)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]

@@ -22,7 +22,17 @@ from pydantic import (
     model_validator,
 )
 
-from dpicl.contract.base import Category, CategoryName, Frozen, Name, Positive, Rate, Share, Text
+from dpicl.contract.base import (
+    Category,
+    CategoryName,
+    DateForm,
+    Frozen,
+    Name,
+    Positive,
+    Rate,
+    Share,
+    Text,
+)
 from dpicl.contract.periods import MOST_PERIODS, Calendar, Every
 from dpicl.ground.errors import ParameterError
 
@@ -122,18 +132,26 @@ class QuerySource(Frozen):
     """
 
 
+CSV, TSV = (".csv", ".csv.gz"), (".tsv", ".tsv.gz")
+_OF_FILES = ("delimiter", "decimal", "encoding", "dates", "rename")
+
+
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
     unsaid = (
         *Origin.unsaid,
         *("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered"),
+        *_OF_FILES,
     )
 
     bundled: Literal["breast_cancer"] | None = None
     """Rows that are shipped with an installed package."""
     file: TablePath | None = None
-    """CSV, CSV.gz or Parquet: a path relative to the data folder, or `s3://BUCKET/KEY`."""
+    """CSV (`.csv`), TSV (`.tsv`), JSON lines (`.jsonl`, `.ndjson`), each of them also with `.gz`,
+    Parquet or the first sheet of an Excel workbook (`.xlsx`): a path relative to the data folder,
+    or `s3://BUCKET/KEY`.
+    """
     folder: TablePath | None = None
     """A folder of Parquet files, relative to the data folder, or `s3://BUCKET/PREFIX/`; all are
     read, in order of their names.
@@ -141,7 +159,7 @@ class Source(Origin):
     deliveries: TablePath | None = None
     """Of a series (`releases.horizon`) whose rows do not say when they arrived: a folder, relative
     to the data folder, or `s3://BUCKET/PREFIX/`, with a file for each period, named by it, such as
-    2027-01-31.csv (CSV, CSV.gz or Parquet). A period without rows has a file without rows.
+    2027-01-31.csv (any kind that `file` may be). A period without rows has a file without rows.
     """
     undelivered: Literal["refused", "empty"] = "refused"
     """With `deliveries`: what a period that is over and has no file means: that its rows are yet to
@@ -164,6 +182,23 @@ class Source(Origin):
     content_sha256: Sha256 | None = None
     """Benchmarks only: digest of the typed rows in canonical order, independent of where they come
     from.
+    """
+    delimiter: Literal[",", ";", "\t", "|"] = ","
+    """What separates the columns of CSV files; those of `.tsv` are separated by tabs. This key and
+    the four below are about files, the one of `queries` too.
+    """
+    decimal: Literal[".", ","] = "."
+    """The decimal mark of numbers that a file has as text: with `,`, 3,5 is a number, and 3.5 is
+    none. Thousands are not separated.
+    """
+    encoding: Literal["utf-8", "latin-1", "windows-1252", "utf-16"] = "utf-8"
+    """Of CSV and TSV files."""
+    dates: DateForm | dict[Name, DateForm] | None = None
+    """How a file writes dates as text, if not as 2026-11-25: %d.%m.%Y for 25.11.2026, %m/%d/%Y
+    %H:%M for 11/25/2026 14:30; or {column: form}, if columns differ.
+    """
+    rename: dict[str, Name] = {}
+    """{column of the file: its name here}, for names that are long or have a line break in them.
     """
     ignore: tuple[str, ...] = ()
     """Columns of the file to ignore."""
@@ -211,6 +246,30 @@ class Source(Origin):
             )
         return self
 
+    @model_validator(mode="after")
+    def _of_files(self) -> Source:
+        """Whatever says how a file is written is of a file that can be written so."""
+        said = [
+            name
+            for name in _OF_FILES
+            if getattr(self, name) != type(self).model_fields[name].default
+        ]
+        local = self.file or self.deliveries or self.folder
+        if said and (local is None or self.openml or self.uci or self.bundled):
+            raise ValueError(
+                f"`{said[0]}` is about rows in a file of one's own; expected `file`, `folder` or "
+                "`deliveries` alone beside it, or rows that are converted where they come from"
+            )
+        for name, endings in (("delimiter", CSV), ("encoding", (*CSV, *TSV))):
+            if name in said and not (self.deliveries or (self.file or "").endswith(endings)):
+                raise ValueError(
+                    f"`{name}` is of files that end in {', '.join(endings)}, and not of {local}; "
+                    "expected no such key"
+                )
+        if len({*self.rename.values()}) < len(self.rename):
+            raise ValueError("`rename` gives a name twice; expected another one for each column")
+        return self
+
     @model_serializer(mode="wrap")
     def _stable_form(
         self, serialise: SerializerFunctionWrapHandler, info: SerializationInfo
@@ -230,8 +289,8 @@ class QueryFile(Frozen):
     """
 
     file: FilePath
-    """CSV, CSV.gz or Parquet, relative to the data folder, with all columns of the contract
-    including the label.
+    """A file of any kind that `source.file` may be, written as that one is, relative to the data
+    folder, with all columns of the contract including the label.
     """
     sha256: Sha256 | None = None
     """SHA-256 of the file."""

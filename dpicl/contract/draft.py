@@ -27,7 +27,7 @@ from dpicl.ground.yaml_file import parse_yaml
 
 MARK = "# LOOKED: replace by what is publicly known"
 FILL_IN = "# FILL IN: what is publicly known"
-UNNAMED = "a name that a contract cannot write; rename it in the file"
+UNNAMED = "a name that a contract cannot write; give it another by `source: {rename: {...}}`"
 _BARE = re.compile(r"[^\W\d][\w-]*( [\w-]+)*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 """What some reader of YAML takes for something else than text."""
@@ -137,6 +137,8 @@ class Draft:
     """What says bounds and categories; the rows themselves if empty."""
     ignored: Mapping[str, str] = field(default_factory=dict)
     """{column that is left out: why}."""
+    written: Mapping[str, Any] = field(default_factory=dict)
+    """{key of `source`: how the file is written}, where that is not the usual way."""
     missing: str | None = None
     """The word that stands for a missing value, beside none at all."""
     person: tuple[str, int] | None = None
@@ -179,6 +181,7 @@ class Draft:
         """The file."""
         ignore = f", ignore: {_json(list(self.ignored))}" if self.ignored else ""
         missing = f", missing: {_json(self.missing)}" if self.missing else ""
+        written = "".join(f", {key}: {_json(value)}" for key, value in self.written.items())
         left_out = "".join(f"# left out: {line}\n" for line in self.left_out)
         unit = (
             f"unit: person, person: {{id_column: {_key(self.person[0])}, max_rows: "
@@ -235,7 +238,7 @@ class Draft:
 {_head(self)}
 version: 2
 name: {self.name}
-{"draft: true" + chr(10) if self.looked else ""}source: {{file: {_json(self.file)}{missing}{ignore}}}
+{"draft: true" + chr(10) if self.looked else ""}source: {{file: {_json(self.file)}{written}{missing}{ignore}}}
 {left_out}privacy: {{{unit}sampling_rate: {sampling_rate(self.population)}, budget: {{epsilon: {self.epsilon:g}}}}}{sizes}
 columns:
 {columns}

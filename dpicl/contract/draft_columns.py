@@ -365,9 +365,12 @@ _MARKERS = (
 _LOOKS_LIKE = (
     (
         r"^(\d{1,2}|\d{4})[./ -]\d{1,2}[./ -](\d{1,2}|\d{4})\b",
-        "dates that are not written as 2026-11-25",
+        "dates that are not written as 2026-11-25; of 25.11.2026 say --dates %d.%m.%Y",
     ),
-    (r"^\W{0,3}\d[\d.,' ]*\W?[A-Za-z]{0,3}$", "numbers that are not written as 1234.5"),
+    (
+        r"^\W{0,3}\d[\d.,' ]*\W?[A-Za-z]{0,3}$",
+        "numbers that are not written as 1234.5; of 3,5 say --decimal ,",
+    ),
 )
 """{pattern of every value: what else it may be}."""
 _ID = re.compile(r"(.*[\W_])?(id|uuid|index|row|nr|no)", re.IGNORECASE)

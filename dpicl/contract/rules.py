@@ -29,6 +29,7 @@ def check_references(contract: Contract) -> Problems:
     yield from _check_stated(contract)
     yield from _check_rules(contract)
     yield from _check_held_out(contract)
+    yield from _check_file_columns(contract)
     person = contract.person
     if person and person.id_column in (*contract.columns, *contract.source.ignore):
         expected = "a column of the source that is used nowhere else in the contract"
@@ -90,6 +91,18 @@ def _check_stated(contract: Contract) -> Problems:
                     "is of no feature",
                     "bins of features, or of a number to predict",
                 )
+
+
+def _check_file_columns(contract: Contract) -> Problems:
+    """What `source` says of columns of a file is of those that are read."""
+    source = contract.source
+    for name in source.rename.values():
+        if name not in contract.read_columns:
+            yield "source.rename", f"gives the name {name!r}", "a column of the contract"
+    for name in source.dates if isinstance(source.dates, dict) else ():
+        column = contract.columns.get(name)
+        if name != source.arrived and (column is None or column.takes != "dates"):
+            yield f"source.dates.{name}", "is no column of dates", "`type: date` or `datetime`"
 
 
 def _check_missing(contract: Contract, name: str, column: Column) -> Problems:

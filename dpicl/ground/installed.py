@@ -14,6 +14,7 @@ from importlib.util import find_spec
 _EXTRAS = {
     "endpoint": ("httpx", "tenacity"),
     "evaluation": ("diffprivlib", "rapidfuzz", "rouge_score", "sacrebleu"),
+    "excel": ("openpyxl",),
     "local": (
         "accelerate",
         "gguf",

@@ -4,7 +4,8 @@ is unpacked.
 A small file may claim or become gigabytes. Small is always allowed; above that, a file may
 grow by a factor that honest rows do not reach.
 
-CSV as columns of text: UTF-8, a comma, a header line and, where needed, double quotes.
+CSV as columns of text: a header line and, where needed, double quotes; UTF-8 and a comma, unless
+another encoding or separator is stated.
 
 Parquet files read by rows: what their footers say, and any range of rows, without holding a whole
 file.
@@ -199,12 +200,11 @@ def open_parquet(source: Any) -> pa_parquet.ParquetFile:
     return pa_parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts)
 
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK, UTF_16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+_ESCAPED = "surrogateescape"
 _LONGEST_ROW = 1 << 20
 _END = b"\x1fend\x1f"
 """In every field of a row behind the last one."""
-_QUOTED = re.compile(rb'(?:\A|[,\r\n])"[^"]*+(?:""[^"]*+)*+"(?=([^,\r\n])?)')
-"""A field in quotes, and what stands behind it that begins no other field."""
 _LINE_END = re.compile("[\r\n]")
 _NO_CSV = "is not well-formed CSV; expected closed quotes and rows under 1 MiB"
 
@@ -215,6 +215,9 @@ def read_csv(
     where: str,
     *,
     leave_out: bool = False,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    or_state: str = "",
 ) -> pa.Table:
     """Columns as text: shape (rows, columns).
 
@@ -223,10 +226,19 @@ def read_csv(
             None for all.
         leave_out: whether rows with too many or too few fields, and those with other bytes than
             UTF-8 in a column that is needed, are left out, each by itself, in place of a refusal.
+        or_state: what may help where it is not UTF-8, as a contract says it.
 
     Raises:
-        DataError: the content is not UTF-8 or not well-formed CSV, or rows are ragged.
+        DataError: the content is not of its encoding or not well-formed CSV, or rows are ragged.
     """
+    if encoding != "utf-8":
+        try:  # bytes that are none stay so, and are their rows' own fault
+            if encoding == "utf-16" and not data.startswith(UTF_16):  # else any bytes would be
+                raise UnicodeError
+            data = data.decode(encoding, _ESCAPED).encode("utf-8", _ESCAPED)
+        except UnicodeError:
+            raise DataError(where, f"is not {encoding}; expected text in {encoding}") from None
+    named = encoding.replace("utf-8", "UTF-8")
     data = data.removeprefix(BYTE_ORDER_MARK)
     # alone: a file that is one long line is refused before it is copied
     beginning = data[:_LONGEST_ROW]
@@ -235,16 +247,21 @@ def read_csv(
         if not beginning:
             raise DataError(where, _NO_CSV)
     if not leave_out:
-        utf8(data, where)
+        utf8(data, where, named, or_state)
+    head = io.StringIO(beginning.decode(errors="replace"), newline="")
     try:
-        names = next(
-            csv.reader(io.StringIO(beginning.decode(errors="replace"), newline=""), strict=True), []
-        )
+        names = next(csv.reader(head, delimiter=delimiter, strict=True), [])
     except csv.Error:
         raise DataError(where, "has a first line that is not CSV; expected a header") from None
+    if any("\ufffd" in name for name in names):
+        utf8(beginning.partition(b"\n")[0], where, named, or_state)
     needed = check(names)
     table, ragged = _parsed(
-        data, names, where, longest_row=len(data) + _LONGEST_ROW if leave_out else _LONGEST_ROW
+        data,
+        names,
+        where,
+        delimiter,
+        longest_row=len(data) + _LONGEST_ROW if leave_out else _LONGEST_ROW,
     )
     if ragged and not leave_out:
         rows = f"{ragged} of {ragged + table.num_rows} rows"
@@ -256,7 +273,9 @@ def read_csv(
     return texts
 
 
-def _parsed(data: bytes, names: list[str], where: str, *, longest_row: int) -> tuple[pa.Table, int]:
+def _parsed(
+    data: bytes, names: list[str], where: str, delimiter: str, *, longest_row: int
+) -> tuple[pa.Table, int]:
     """All columns as bytes, and how many rows have another number of fields. Raises DataError: rows
     do not end, or a quote is never closed, or closed by one that begins another row's field, by
     which the rows between would be lost.
@@ -272,12 +291,14 @@ def _parsed(data: bytes, names: list[str], where: str, *, longest_row: int) -> t
 
     # A header alone needs its end of line; a blank line is skipped; a row of our own comes last,
     # unless a quote before it is open.
-    ended = b"".join((data, b"\n", b",".join([_END] * len(names)), b"\n"))
+    ended = b"".join((data, b"\n", delimiter.encode().join([_END] * len(names)), b"\n"))
     try:
         table = pa_csv.read_csv(
             pa.BufferReader(ended),
             read_options=pa_csv.ReadOptions(block_size=longest_row),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note
+            ),
             convert_options=pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False
             ),
@@ -292,10 +313,16 @@ def _parsed(data: bytes, names: list[str], where: str, *, longest_row: int) -> t
     )
     if has_lines and any(
         quoted[1] and _LINE_END.search(quoted[0].decode("latin-1"), 1)
-        for quoted in _QUOTED.finditer(data)
+        for quoted in _quoted(delimiter).finditer(data)
     ):
         raise DataError(where, _NO_CSV)
     return table.slice(0, table.num_rows - 1), ragged
+
+
+def _quoted(delimiter: str) -> re.Pattern[bytes]:
+    """A field in quotes, and what stands behind it that begins no other field."""
+    ends = re.escape(delimiter).encode() + rb"\r\n"
+    return re.compile(rb"(?:\A|[" + ends + rb'])"[^"]*+(?:""[^"]*+)*+"(?=([^' + ends + rb"])?)")
 
 
 def _decoded(table: pa.Table) -> pa.Table:
@@ -318,8 +345,9 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def utf8(data: bytes, where: str) -> str:
-    """The content as text.
+def utf8(data: bytes, where: str, named: str = "UTF-8", or_state: str = "") -> str:
+    """The content as text; for messages, what it was `named` before it came here, and what may help
+    where it is none.
 
     Raises:
         DataError: it is not UTF-8; names the first line that is not.
@@ -329,7 +357,9 @@ def utf8(data: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            where, "is not UTF-8; expected text in UTF-8", detail=f"from line {line} on"
+            where,
+            f"is not {named}; expected text in {named}{or_state}",
+            detail=f"from line {line} on",
         ) from None
 
 

@@ -26,9 +26,9 @@ from dpicl.contract import Contract, TextContract, declared
 from dpicl.contract.base import IN_FULL, as_written
 from dpicl.contract.load import parse_contract
 from dpicl.contract.periods import clock
-from dpicl.data.reading.files import SUFFIXES
 from dpicl.data.reading.parse import check_columns
 from dpicl.data.reading.typed_columns import as_arrow, check_types, is_pandas
+from dpicl.data.reading.written import SUFFIXES
 from dpicl.ground.errors import DeclarationError, ParameterError
 from dpicl.ground.files import sha256_of
 from dpicl.ground.objects import SCHEME

@@ -1,5 +1,5 @@
-"""A stranger's day: the command line's words, conventions of packages, the pages in a browser,
-installations, stops at random moments, and what a year leaves behind.
+"""A stranger's day: the command line's words, files as they come, conventions of packages, the
+pages in a browser, installations, stops at random moments, and what a year leaves behind.
 
 make bench TOPIC=stranger
 """
@@ -7,10 +7,11 @@ make bench TOPIC=stranger
 from __future__ import annotations
 
 from lab.benchmarks.figures import bench
-from lab.benchmarks.stranger_parts import commands, conventions, pages, sizes, stops, year
+from lab.benchmarks.stranger_parts import commands, conventions, files, pages, sizes, stops, year
 
 PARTS = (
     commands.measure,
+    files.measure,
     conventions.measure,
     pages.measure,
     sizes.measure,

@@ -92,8 +92,8 @@ def test_rows_are_answered_by_the_prompt_of_their_values(
         (f"age,spent,colour,member\n{SECRET},2,red,no\n", "rows.csv", "age"),
         ("age,spent,colour,member\n", "rows.csv", "rows.csv"),
         (f'{{"age": 1, "note": "{SECRET}"}}\n', "rows.jsonl", "spent"),
-        (f'["{SECRET}"]\n', "rows.jsonl", "one JSON object a line"),
-        (f"{SECRET}\n", "rows.jsonl", "is no JSON in UTF-8"),
+        (f'["{SECRET}"]\n', "rows.jsonl", "one object in each line"),
+        (f"{SECRET}\n", "rows.jsonl", "no JSON object in UTF-8"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_without_a_value(

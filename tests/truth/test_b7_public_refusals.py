@@ -168,13 +168,13 @@ FILES: dict[str, tuple[str, bytes, str, str]] = {
     "semicolons": (
         "rows.csv",
         csv(frame()).replace(b",", b";"),
-        "has one column: is it separated by `;`? expected commas between columns",
+        'has one column: is it separated by `;`? state `source: {delimiter: ";"}`',
         "",
     ),
     "tabs": (
         "rows.csv",
         csv(frame()).replace(b",", b"\t"),
-        "has one column: is it separated by tabs? expected commas",
+        'has one column: is it separated by tabs? state `source: {delimiter: "\\t"}`',
         "",
     ),
     "a column too many": (

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+IN_FILES = "; of files `source: {dates: %d.%m.%Y}` states another form"
+
+
 def _dates(least: int, most: int) -> WithJsonSchema:
     """How a file has them: texts of ISO 8601."""
     return WithJsonSchema(
@@ -115,7 +118,10 @@ class DateColumn(IntegerColumn):
         coded = text.combine_chunks().dictionary_encode()
         counted = pa.array(map(self.number, coded.dictionary.to_pylist()), pa.int64())
         expected = "2026-11-25" if self.type == "date" else "2026-11-25T12:30:00"
-        refuse(counted.is_null().take(coded.indices), f"is no {self.type} such as {expected}")
+        refuse(
+            counted.is_null().take(coded.indices),
+            f"is no {self.type} such as {expected}{IN_FILES}",
+        )
         return self._whole(pa.chunked_array([counted.take(coded.indices)]), refuse)
 
     def restored(self, numbers: np.ndarray) -> np.ndarray:

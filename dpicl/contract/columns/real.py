@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-NOT_FINITE = "is not a finite number; expected one such as 3.5"
+NOT_FINITE = (
+    "is not a finite number; expected one such as 3.5, or of files also 3,5 by "
+    '`source: {decimal: ","}`'
+)
 _NUMBERS_IN_A_BIN = 10
 
 

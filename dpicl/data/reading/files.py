@@ -1,4 +1,4 @@
-"""Reading a table strictly: CSV, gzipped CSV or Parquet, typed by its contract.
+"""Reading a table strictly, typed by its contract: a file of any kind (`written`).
 
 A row digest tells whether two files hold the same rows, whatever their order and format.
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 from dpicl.contract.models import Contract
 from dpicl.contract.text import TextContract
 from dpicl.data.reading.parse import check_columns, check_distinct, typed_table
+from dpicl.data.reading.written import SUFFIXES, as_ours, read_columns
 from dpicl.ground.errors import DataError, SourceError
 from dpicl.ground.objects import SCHEME, Stored, names_below
 from dpicl.ground.records import (
@@ -32,22 +33,19 @@ from dpicl.ground.records import (
     read_bytes,
     read_csv,
     read_footer,
-    read_parquet,
     read_rows,
 )
 
 _LARGEST = 2**62
 """Of a key that several columns are put into."""
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
 def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -> pa.Table:
     """The rows of a file or object, typed by the contract; see `parse.typed_table`. A `part` of a
     source may have no header either.
 
-    CSV is UTF-8 with a comma, a header line and, where needed, double quotes.
     Raises DataError: the file cannot be read or breaks a rule; names file, column, rule and count,
-    never a value; SourceError: the store does not give the object.
+    never a value; SourceError: the store does not give the object, or an extra is not installed.
     """
     if not path.name.endswith(SUFFIXES):
         raise DataError(
@@ -61,15 +59,15 @@ def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -
         check_columns(names, contract, path.name)
         return list(contract.read_columns)
 
-    if path.suffix == ".parquet":
-        columns = read_parquet(data, columns_to_read, path.name)
-    else:
-        columns = read_csv(
-            data,
-            columns_to_read,
-            path.name,
-            leave_out=contract.leaves_out and not contract.exchanges,
-        )
+    columns = read_columns(
+        data,
+        path.name,
+        contract,
+        columns_to_read,
+        wanted=contract.read_columns,
+        known={*contract.read_columns, *contract.source.ignore},
+        leave_out=contract.leaves_out and not contract.exchanges,
+    )
     return typed_table(columns, contract, path.name)
 
 
@@ -222,14 +220,10 @@ class Survey:
             last = min(stop - at, footer.rows)
             if first < last or (start == stop == at == 0):
                 place = place_of(self.folder, name, contract)
-                columns = list(contract.read_columns)
-                tables.append(
-                    typed_table(
-                        read_rows(place, footer, columns, first, max(first, last), name),
-                        contract,
-                        name,
-                    )
-                )
+                theirs = {ours: name for name, ours in contract.source.rename.items()}
+                columns = [theirs.get(column, column) for column in contract.read_columns]
+                rows = read_rows(place, footer, columns, first, max(first, last), name)
+                tables.append(typed_table(as_ours(rows, contract), contract, name))
             at += footer.rows
         return pa.concat_tables(tables)
 
@@ -266,13 +260,17 @@ def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
     if named is None or (data_folder is None and not named.startswith(SCHEME)):
         return None
     files, folder = [], data_folder or Path()
+    rename = contract.source.rename
+
+    def check(names: list[str], where: str) -> None:
+        if absent := [name for name in rename if name not in names]:
+            rule = "is not among the columns, though `source.rename` names it"
+            raise DataError(where, rule, column=absent[0])
+        check_columns([rename.get(name, name) for name in names], contract, where)
+
     for name in folder_files(contract, data_folder):
-        footer = read_footer(
-            place_of(folder, name, contract),
-            partial(check_columns, contract=contract, where=name),
-            name,
-        )
-        files.append((name, footer))
+        place = place_of(folder, name, contract)
+        files.append((name, read_footer(place, partial(check, where=name), name)))
     return Survey(folder, tuple(files))
 
 

@@ -23,8 +23,11 @@ from dpicl.contract.columns import Column
 from dpicl.contract.columns.base import EMPTY, is_text
 from dpicl.contract.columns.date import DateColumn
 from dpicl.contract.columns.integer import IntegerColumn
+from dpicl.contract.declared import TSV
 from dpicl.contract.models import Contract
 from dpicl.data.reading.typed_columns import (
+    NO_DATE,
+    NO_DATE_RULE,
     NO_VALUE,
     NO_VALUE_RULE,
     as_utf8,
@@ -240,6 +243,7 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     except pa.ArrowException:
         raise DataError(where, NO_VALUE_RULE, column=name) from None
     _refuse(pc.equal(text, NO_VALUE), NO_VALUE_RULE)
+    _refuse(pc.equal(text, NO_DATE), NO_DATE_RULE)
     _refuse(_is_long(text), _TOO_LONG)
     return text
 
@@ -260,7 +264,7 @@ def _refuse(broken: pa.ChunkedArray, rule: str) -> None:
         raise _BrokenError(rule, np.asarray(pc.fill_null(broken, False)))
 
 
-_SEPARATORS = {";": "`;`", "\t": "tabs", "|": "`|`"}
+_SEPARATORS = {";": "`;`", "\t": "tabs", "|": "`|`", ",": "commas"}
 
 
 def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
@@ -301,11 +305,10 @@ def check_commas(names: Sequence[str], where: str) -> None:
         next((mark for mark in _SEPARATORS if mark in names[0]), None) if len(names) == 1 else None
     )
     if mark is not None:
-        raise DataError(
-            where,
-            f"has one column: is it separated by {_SEPARATORS[mark]}? expected commas between "
-            f"columns",
-        )
+        stated = f"state `source: {{delimiter: {json.dumps(mark)}}}`"
+        if where.endswith(TSV):
+            stated = "expected tabs, or a name that ends in .csv"
+        raise DataError(where, f"has one column: is it separated by {_SEPARATORS[mark]}? {stated}")
 
 
 def check_distinct(names: Sequence[str], where: str, known: Sequence[str] = ()) -> None:

@@ -4,8 +4,6 @@ answers, or a user's own, without a label.
 
 from __future__ import annotations
 
-import codecs
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +11,9 @@ import pyarrow as pa
 from dpicl.contract.models import Contract
 from dpicl.data.reading.files import file_sha256, read_table
 from dpicl.data.reading.parse import check_distinct, typed_table
+from dpicl.data.reading.written import read_columns
 from dpicl.ground.errors import DataError, SourceError
-from dpicl.ground.records import below, read_csv
+from dpicl.ground.records import below
 from dpicl.ground.types import QueryTable
 
 
@@ -60,15 +59,15 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
 
 
 def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
-    """A user's rows: CSV with a header, or JSON objects one a line; columns that are no features
-    are ignored. Raises DataError: a feature is missing, a value breaks the contract, or there is no
-    row.
+    """A user's rows, in a file of any kind that the contract's may be and written as it is; columns
+    that are no features are ignored. Raises DataError: a feature is missing, a value breaks the
+    contract, or there is no row.
 
     Args:
-        where: the file's name, for messages; one that ends in `.jsonl` holds JSON.
+        where: the file's name, for messages; CSV if its ending is none that is known.
     """
 
-    def check(names: list[str]) -> None:
+    def check(names: list[str]) -> tuple[str, ...]:
         check_distinct(names, where)
         missing = [name for name in contract.features if name not in names]
         if missing:
@@ -77,12 +76,9 @@ def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
                 f"contract"
             )
             raise DataError(where, rule, column=missing[0])
+        return contract.features
 
-    columns = (
-        _objects(data, contract, where)
-        if where.endswith(".jsonl")
-        else read_csv(data, check, where)
-    )
+    columns = read_columns(data, where, contract, check, wanted=contract.features, known=None)
     filled = {name: columns.column(name) for name in contract.features}
     contract = contract.model_copy(
         update={"source": contract.source.model_copy(update={"arrived": None, "sign": None})}
@@ -103,44 +99,3 @@ def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
             count=columns.num_rows - typed.num_rows,
         )
     return QueryTable(typed.select(list(contract.columns)))
-
-
-def _objects(data: bytes, contract: Contract, where: str) -> pa.Table:
-    try:
-        rows = [
-            json.loads(line.decode("utf-8"))
-            for line in data.removeprefix(codecs.BOM_UTF8).split(b"\n")
-            if line.strip()
-        ]
-    except (ValueError, RecursionError):
-        raise DataError(where, "is no JSON in UTF-8; expected one object a line") from None
-    if not rows or not all(isinstance(row, dict) for row in rows):
-        raise DataError(
-            where, "holds no rows, or others than objects; expected one JSON object a line"
-        )
-    absent = [sum(row.get(name) is None for row in rows) for name in contract.features]
-    for name, count in zip(contract.features, absent, strict=True):
-        if count and not contract.columns[name].nullable:
-            raise DataError(
-                where,
-                "is missing from some rows; expected every feature in each",
-                column=name,
-                count=count,
-            )
-    values = {name: [row.get(name, "") for row in rows] for name in contract.features}
-    texts = {
-        name: [
-            value if isinstance(value, str) else "" if value is None else json.dumps(value)
-            for value in some
-        ]
-        for name, some in values.items()
-    }
-    for name, column in texts.items():
-        if any(
-            "\ud800" <= letter <= "\udfff"
-            for text in column
-            if not text.isascii()
-            for letter in text
-        ):
-            raise DataError(where, "holds half a letter; expected text in UTF-8", column=name)
-    return pa.table({name: pa.array(column) for name, column in texts.items()})

@@ -57,7 +57,6 @@ from dpicl.data.reading.connection import Check
 from dpicl.data.reading.database import check_address, query_batches
 from dpicl.data.reading.files import (
     BATCH_ROWS,
-    SUFFIXES,
     canonical_order,
     delivered,
     folder_files,
@@ -69,6 +68,7 @@ from dpicl.data.reading.files import (
     survey,
 )
 from dpicl.data.reading.parse import typed_table
+from dpicl.data.reading.written import SUFFIXES
 from dpicl.ground.cache import BaseUrls, FetchLimits, Progress, Visit, checked
 from dpicl.ground.errors import DataError, SourceError
 from dpicl.ground.installed import extra_of

@@ -106,6 +106,9 @@ NO_VALUE_RULE = (
     "holds neither numbers nor text; expected numbers, text, dates or truth values in its cells, "
     "or no such column in the contract but under `source: {ignore: [...]}`"
 )
+NO_DATE = "\x00no date as stated"
+"""The same in the place of a date that is written otherwise than `source.dates` says."""
+NO_DATE_RULE = "is no date in the form that `source.dates` states"
 _MOST_DIGITS = 400
 """Of a decimal that is written without an exponent; a number of more is beyond 64 bits in any
 case.

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import Column
+from dpicl.contract.columns.date import IN_FILES
 from dpicl.contract.columns.integer import BEYOND, NOT_WHOLE
 from dpicl.contract.columns.real import NOT_FINITE
 from dpicl.contract.declared import Person, QuerySource
@@ -197,17 +198,17 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "an endless date": (
         "(date 'infinity'), ('2020-01-01')",
         DAY,
-        "is no date such as 2026-11-25 (1 value)",
+        f"is no date such as 2026-11-25{IN_FILES} (1 value)",
     ),
     "a date before Christ": (
         "(date '0044-03-15 BC'), ('2020-01-01')",
         DAY,
-        "is no date such as 2026-11-25 (1 value)",
+        f"is no date such as 2026-11-25{IN_FILES} (1 value)",
     ),
     "an endless timestamptz": (
         "(timestamptz 'infinity'), (now())",
         DAY,
-        "is no date such as 2026-11-25 (1 value)",
+        f"is no date such as 2026-11-25{IN_FILES} (1 value)",
     ),
     "an interval": (
         "(interval '2 us'), ('3 us')",

@@ -173,9 +173,13 @@ BAD_CSV = [
     (
         "Latin-1",
         _csv("31,1.75,red,no", "31,1.75,b\u00e9,no").decode().encode("latin-1"),
-        "is not UTF-8; expected text in UTF-8 (from line 3 on)",
+        "is not UTF-8; expected text in UTF-8, or `source: {encoding: latin-1}` or windows-125",
     ),
-    ("UTF-16", GOOD_CSV.encode("utf-16"), "is not UTF-8; expected text in UTF-8 (from line 1 on)"),
+    (
+        "UTF-16",
+        GOOD_CSV.encode("utf-16"),
+        "is not UTF-8; expected text in UTF-8, or `source: {encoding: utf-16}` (from line 1 on)",
+    ),
     (
         "ragged rows",
         _csv(ROWS[0], "31,1.75,red", ROWS[1], "31,1.75,red,no,1"),
@@ -237,7 +241,7 @@ def test_two_unpackable_files_and_three_that_are_not_there(tmp_path: Path) -> No
         ("people.csv.gz", GOOD_CSV.encode(), "is not a complete gzip file"),
         ("folder.csv", None, "is a folder"),
         ("gone.csv", None, r"cannot be read \(No such file"),
-        ("people.xlsx", None, "is of an unknown kind"),
+        ("people.xls", None, "is of an unknown kind"),
     ):
         path = _file(tmp_path, content, name) if content else tmp_path / name
         with pytest.raises(DataError, match=f"{name}: {expected}"):
