@@ -283,11 +283,10 @@ def _of_json_lines(
     """A key that a row lacks is a missing value. A line that is no object, or has a key that is not
     known, is that row's own fault.
     """
-    broken, unknown, count = 0, set[str](), 0
-    seen = set[str]()
+    broken, unknown = 0, set[str]()
 
     def rows() -> Iterator[list[Any]]:
-        nonlocal broken, count
+        nonlocal broken
         for line in json_lines(data):
             row = line and {rename.get(key, key): value for key, value in line.items()}
             strange = set() if row is None or known is None else row.keys() - known
@@ -295,8 +294,6 @@ def _of_json_lines(
                 broken += 1
                 unknown.update(strange)
                 continue
-            count += 1
-            seen.update(row.keys() & set(wanted))
             yield [row.get(name) for name in wanted]
 
     table = pa.concat_tables([_no_rows(wanted), *_blocks(rows(), wanted, rewrites)])
@@ -313,13 +310,6 @@ def _of_json_lines(
             where,
             "some lines are no JSON object in UTF-8; expected one object in each line",
             detail=f"{broken} lines",
-        )
-    absent = [name for name in wanted if name not in seen]
-    if absent and (count or broken):
-        raise DataError(
-            where,
-            f"is a key of no row; expected all {len(wanted)} columns",
-            column=absent[0],
         )
     tell_left_out(where, left_out=broken)
     return table

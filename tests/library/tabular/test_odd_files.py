@@ -217,3 +217,18 @@ def test_without_the_extra_one_sentence_names_it(
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(SourceError, match=r"a.xlsx: openpyxl is not installed; .*dpicl\[excel\]"):
         load_source(contract({"file": "a.xlsx"}), data_folder=tmp_path, cache_folder=tmp_path)
+
+
+@pytest.mark.parametrize("with_key", [0, 1])
+def test_one_row_does_not_decide_whether_a_file_of_json_lines_is_read(
+    tmp_path: Path, with_key: int
+) -> None:
+    """Rows leave out keys of missing values: a column that only one of them has is no other file."""
+    of_rows = [dict(row) for row in rows()]
+    for row in of_rows[with_key:]:
+        del row["town"]
+    content = "\n".join(json.dumps(row, default=str) for row in of_rows).encode()
+    odd = OddFile("few keys", "a.jsonl", lambda: content)
+    columns = COLUMNS | {"town": COLUMNS["town"] | {"nullable": True}}
+    towns = [row["town"] for row in read(tmp_path, odd, columns=columns)]
+    assert towns == [row.get("town", "(missing)") for row in of_rows]
