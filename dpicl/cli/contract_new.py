@@ -143,7 +143,10 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         place := (settings.data / wanted.file).resolve()
     ).is_relative_to(settings.data.resolve()):
         raise ParameterError(
-            "file", wanted.file.name, "a file below the folder that DPICL_DATA names"
+            "file",
+            wanted.file.name,
+            "a file below the folder that DPICL_DATA names: "
+            + ("it is not set" if settings.data is None else str(settings.data.resolve())),
         )
     columns, ignored = (
         columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], {})
