@@ -259,7 +259,7 @@ def answer_queries(
     given: Counter[str] = Counter()
     answers = QuerySession(request, settings, again=again).answer(queries)
     # the model is opened and checked before the first answer, which takes longest
-    with counted(f"opening and checking {request.model.name}, and answering", "queries", every=5):
+    with counted(f"opening and checking {request.model.name}, and answering", "queries"):
         first = list(islice(answers, 1))
     for answered in chain(first, answers):
         say(answered.answer)
@@ -416,7 +416,7 @@ def answer_rows(
             f"the queried rows are sent to {spec.name} as they are: queries are not protected",
             to=errors,
         )
-    with counted(f"opening and checking {spec.name}", "models", every=5):
+    with counted(f"opening and checking {spec.name}", "models"):
         scorer = reader_of(spec, settings)
     note_asked(spec, asked)
     choices = tabular_answers.continuations_of(contract)
@@ -427,7 +427,7 @@ def answer_rows(
         batches = [
             [prompt(some, text) for text in texts[start : start + ROWS_AT_ONCE]] for some in chosen
         ]
-        with counted(f"asking {spec.name}", "rows", every=5) as count:
+        with counted(f"asking {spec.name}", "rows") as count:
             count.update(start, len(texts))
             scores = [
                 score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices)

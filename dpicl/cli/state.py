@@ -225,7 +225,7 @@ def model_check(
     settings = Settings.from_environment()
     spec = model_named(named_model(model, dtype, api) or model, settings)
     steps = []
-    with counted(f"checking {spec.name}", "steps", every=5) as count:
+    with counted(f"checking {spec.name}", "steps") as count:
         for step in check_model(spec, settings):
             steps.append(step)
             count.detail = f"after: {step.check}"
