@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.ground.errors import ParameterError
+from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import DEFAULT_DESIGN
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings, check_restored, stated_home
@@ -56,6 +57,7 @@ class AccountBudget:
     releases: int
 
 
+@typed_calls
 class Session:
     """An installation: where its budgets, contracts and data are.
 
@@ -141,7 +143,7 @@ class Session:
         window: int | None = None,
         options: Mapping[str, object] | None = None,
     ) -> Sequence[AccountQuote]:
-        """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
+        """What `protect` would charge, by account; opens none, spends nothing and reads no row.
 
         The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that
         would be passed: then `quote.allowed` is false. Texts that were released cost nothing, and

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -131,6 +132,8 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
             )
             for name, pipeline in own.items()
         ]
+        # its handler of a signal calls a coroutine function as if it were none, and then exits
+        warnings.filterwarnings("ignore", r"coroutine 'Runner\.astop'", RuntimeWarning)
         serve(*served, limit=MAX_AT_ONCE, pause_on_shutdown=False)
 
 

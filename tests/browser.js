@@ -60,7 +60,8 @@ function contrastFaults() {
   return faults;
 }
 
-function layoutFaults() {
+// Where scripts run, a box that is wider than it shows says so.
+function layoutFaults(hints = true) {
   const faults = [], root = document.documentElement;
   if (root.scrollWidth > innerWidth) faults.push(`the page is ${root.scrollWidth} px wide in a window of ${innerWidth}`);
   for (const element of texts()) {
@@ -69,8 +70,16 @@ function layoutFaults() {
     if (size < 9) faults.push(`${named(element)}: letters of ${size.toFixed(1)} px`);
     const clips = getComputedStyle(element).overflowX === 'hidden' && element.scrollWidth > element.clientWidth;
     if (clips) faults.push(`${named(element)}: its text is cut off`);
-    const box = element.getBoundingClientRect(), scrolls = element.closest('.scroll, nav');
+    const box = element.getBoundingClientRect(), scrolls = element.closest('.scroll');
+    // what a box between it and the page cuts off, but one that scrolls
+    for (let at = element.parentElement; at && at !== document.body && !at.matches('.scroll'); at = at.parentElement) {
+      if (getComputedStyle(at).overflowX !== 'visible' && box.right > at.getBoundingClientRect().right + 1) faults.push(`${named(element)}: cut off by its <${at.tagName.toLowerCase()}>`);
+    }
     if (box.left < -1 || (box.right > innerWidth + 1 && !scrolls)) faults.push(`${named(element)}: outside the window`);
+  }
+  for (const box of document.querySelectorAll('.scroll')) {
+    const hint = getComputedStyle(box, '::before').content;
+    if (shown(box) && hints && (box.scrollWidth > box.clientWidth + 1) !== hint.includes('Scroll')) faults.push(`${box.ariaLabel}: wider than its box is not what it says`);
   }
   return faults;
 }

@@ -20,7 +20,7 @@ from websockets.sync.connection import Connection
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-WIDTHS = (375, 900, 1400)
+WIDTHS = (360, 820, 1280)
 """The first is a phone's."""
 CHECKS = Path(__file__).with_suffix(".js").read_text("utf-8")
 FLAGS = (

@@ -39,8 +39,17 @@ def _written_number(
     return process(context, typed)
 
 
+_GROUPS = {
+    "Protect": ("protect", "synth", "contract", "plan", "series", "collect", "data"),
+    "Ask": ("ask", "model"),
+    "Run": ("list", "run", "report", "compare", "reproduce"),
+    "Prove": ("budget", "verify", "audit", "ledger"),
+    "Operate": ("serve", "deploy", "forecast", "metrics", "state"),
+}
+
+
 class _Commands(TyperGroup):
-    """All commands; --quiet may stand before or after a command's name."""
+    """All commands, in groups; --quiet may stand before or after a command's name."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
@@ -58,6 +67,17 @@ class _Commands(TyperGroup):
                         _written_number, parameter, parameter.process_value
                     )
             command.params.append(quiet)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Each group below its name; what another package adds comes last."""
+        named = {name for names in _GROUPS.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in named)
+        for title, names in (*_GROUPS.items(), ("More", others)):
+            if own := {name: self.commands[name] for name in names if name in self.commands}:
+                limit = formatter.width - 6 - max(map(len, self.commands))
+                rows = [(name, one.get_short_help_str(limit)) for name, one in own.items()]
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 app = typer.Typer(

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.cli.budget import print_quotes, warn_of_caps
-from dpicl.cli.terminal import errors, note, say
+from dpicl.cli.terminal import counted, errors, note, say
 from dpicl.contract.load import contract_digest
 from dpicl.contract.parts import Target
 from dpicl.contract.pipeline import Cell
@@ -256,7 +257,11 @@ def answer_queries(
     warn_of_caps(accounts_of([(request.contract.name, DpIcl.name)], settings), settings, errors)
     note_asked(request.model, request.asked)
     given: Counter[str] = Counter()
-    for answered in QuerySession(request, settings, again=again).answer(queries):
+    answers = QuerySession(request, settings, again=again).answer(queries)
+    # the model is opened and checked before the first answer, which takes longest
+    with counted(f"opening and checking {request.model.name}, and answering", "queries"):
+        first = list(islice(answers, 1))
+    for answered in chain(first, answers):
         say(answered.answer)
         given[answered.answer] += 1
         alone = answered.per_query
@@ -411,7 +416,8 @@ def answer_rows(
             f"the queried rows are sent to {spec.name} as they are: queries are not protected",
             to=errors,
         )
-    scorer = reader_of(spec, settings)
+    with counted(f"opening and checking {spec.name}", "models"):
+        scorer = reader_of(spec, settings)
     note_asked(spec, asked)
     choices = tabular_answers.continuations_of(contract)
     given = Counter[str]()
@@ -421,10 +427,12 @@ def answer_rows(
         batches = [
             [prompt(some, text) for text in texts[start : start + ROWS_AT_ONCE]] for some in chosen
         ]
-        scores = [
-            score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices)
-            for batch in batches
-        ]
+        with counted(f"asking {spec.name}", "rows") as count:
+            count.update(start, len(texts))
+            scores = [
+                score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices)
+                for batch in batches
+            ]
         batch = [text for some in batches for text in some]
         answered = scores[0] if len(scores) == 1 else tabular_answers.mean_of_draws(scores)
         shown_answers = answers_of(answered, contract.target)

@@ -151,7 +151,10 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         place := (settings.data / wanted.file).resolve()
     ).is_relative_to(settings.data.resolve()):
         raise ParameterError(
-            "file", wanted.file.name, "a file below the folder that DPICL_DATA names"
+            "file",
+            wanted.file.name,
+            "a file below the folder that DPICL_DATA names: "
+            + ("it is not set" if settings.data is None else str(settings.data.resolve())),
         )
     file = place.relative_to(settings.data.resolve()).as_posix()
     told = {"decimal": wanted.decimal, "dates": wanted.dates}

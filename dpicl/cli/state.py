@@ -224,7 +224,12 @@ def model_check(
 
     settings = Settings.from_environment()
     spec = model_named(named_model(model, dtype, api) or model, settings)
-    *holding, verdict = check_model(spec, settings)
+    steps = []
+    with counted(f"checking {spec.name}", "steps") as count:
+        for step in check_model(spec, settings):
+            steps.append(step)
+            count.detail = f"after: {step.check}"
+    *holding, verdict = steps
     checks = [answer_of(ModelCheck, step) for step in holding]
     table = [table_of(ModelCheck, checks)] if checks else []
     show(CheckedModel(spec.name, verdict.holds, verdict.detail, checks), table, as_json=as_json)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import functools
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -112,6 +112,21 @@ class ParameterError(DpiclError):
         self.value = value
         self.expected = expected
         super().__init__(f"{name}={_short(str(value))}: expected {_short(expected)}")
+
+
+def one_of(name: str, known: Iterable[str], those: str = "") -> str:
+    """`one of a, b; did you mean 'a'?`, of names that are known, and what they are: for what a
+    message expects. The question stands there only where one of them is close.
+    """
+    from difflib import get_close_matches  # only where something is wrong
+
+    names = list(known)
+    close = get_close_matches(name, names, 1)
+    question = f"; did you mean {_short(close[0])!r}?" if close else ""
+    listed = "one of " + ", ".join(names)
+    end = those + question
+    left = _SHOWN_CHARACTERS - len(end)
+    return (listed if len(listed) <= left else listed[: left - 1] + "…") + end
 
 
 class SourceError(DpiclError):

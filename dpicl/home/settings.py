@@ -41,7 +41,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import dpicl
-from dpicl.ground.errors import DeclarationError, LedgerRefusedError, ParameterError, RunError
+from dpicl.ground.errors import (
+    DeclarationError,
+    LedgerRefusedError,
+    ParameterError,
+    RunError,
+    one_of,
+)
 
 if TYPE_CHECKING:
     # contracts take a while to import: only where one is read
@@ -360,7 +366,7 @@ class Settings:
         if self.named_contracts and not self.contracts.is_dir():
             raise ParameterError("DPICL_CONTRACTS", self.contracts.name, "a folder that is there")
         if name not in (names := known()):
-            raise ParameterError("dataset", repr(name[:60]), "one of " + ", ".join(names))
+            raise ParameterError("dataset", repr(name[:60]), one_of(name, names))
         contract = load_contract(self.contract_files()[name])
         if not isinstance(contract, kind):
             rule = "is of texts" if isinstance(contract, TextContract) else "is of a table"

@@ -229,6 +229,16 @@ class Change:
             fold.stored = fold.head
 
 
+class _Tried(Change):
+    """The same, of which nothing is stored: accounts are opened for who asks."""
+
+    def append(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Follow a record that stands nowhere."""
+        assert kind in _SPEND_NOTHING | {"cap"}, kind
+        written = canonical(content)
+        self.fold.take(link(self.key, self.fold.head, kind, written), kind, json.loads(written))
+
+
 _followed_before: dict[tuple[str, bytes | None], Fold] = {}
 """The fold of the ledger that was closed last, by its address and key: where that one is opened
 again in this process, only records that were added since are read.
@@ -347,3 +357,25 @@ class Chain:
             return folded_up_to(connection, self.key, end)
         follow(connection, self.key, fold, end)
         return fold
+
+
+class Trial(Chain):
+    """What a chain says now, to which accounts may be added that nobody else sees: for a question
+    that may be refused, and leaves nothing then.
+    """
+
+    def __init__(self, chain: Chain) -> None:
+        self.database, self.key = chain.database, chain.key
+        self.anchor, self.witness = chain.anchor, chain.witness
+        with chain.reading() as fold:
+            self._tried = fold.copy()
+
+    @contextmanager
+    def reading(self) -> Iterator[Fold]:
+        """The same, with what was added."""
+        yield self._tried
+
+    @contextmanager
+    def changing(self) -> Iterator[Change]:
+        """Add to it; nothing is stored."""
+        yield _Tried(None, self.key or b"", self._tried)  # type: ignore[arg-type]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +18,7 @@ from dpicl.accounting.accountant import Cost
 from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.ground.errors import LedgerError, ParameterError
+from dpicl.ground.errors import LedgerError, ParameterError, one_of
 from dpicl.ledger.keys import Head, canonical
 
 ReleaseState = Literal["reserved", "published"]
@@ -306,10 +307,17 @@ class Fold:
     stored: Head = field(default_factory=Head, compare=False)
     changed: set[str] = field(default_factory=set, compare=False)
 
+    def copy(self) -> Fold:
+        """The same, of which accounts may change."""
+        return replace(
+            self, accounts=deepcopy(self.accounts), assets=dict(self.assets), changed=set()
+        )
+
     def account(self, name: str) -> AccountState:
         """An open account. Raises LedgerError: there is none of this name."""
         if name not in self.accounts:
-            raise LedgerError(f"account {name!r} is not open in this ledger")
+            known = f"; expected {one_of(name, sorted(self.accounts))}" if self.accounts else ""
+            raise LedgerError(f"account {name!r} is not open in this ledger{known}")
         return self.accounts[name]
 
     def charges_of(self, name: str) -> list[Charge]:

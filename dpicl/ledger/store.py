@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.ground.errors import LedgerError, ParameterError, PrivacyError
 from dpicl.ledger import accounts, budget, chain
-from dpicl.ledger.chain import Chain
+from dpicl.ledger.chain import Chain, Trial
 from dpicl.ledger.database import records
 from dpicl.ledger.fold import (
     ELSEWHERE,
@@ -86,6 +87,8 @@ class Ledger:
         self._chain = Chain(url, key, anchor_file, witness)
         self._by = by
         self._witness = witness
+        self._real: Ledger | None = None
+        """Of a trial the ledger that it is of."""
         if key is not None:
             self._chain.check()
 
@@ -106,6 +109,15 @@ class Ledger:
     def close(self) -> None:
         """Let go of the database."""
         self._chain.close()
+
+    def trial(self) -> Ledger:
+        """What this ledger says now, where an account may be opened for a quote: nobody else sees
+        it, and nothing is charged. Only what a contract says of an account that is open is stored.
+        """
+        trial = copy(self)
+        trial._real = self._real or self
+        trial._chain = Trial(self._chain)
+        return trial
 
     # Questions. What is about to be spent is checked again where it is spent.
 
@@ -345,6 +357,8 @@ class Ledger:
         Raises PrivacyError: the rows belong to another account, or the account protects something
         else.
         """
+        if self._real is not None and self._real.find_account(declared, addresses, named=named):
+            self._real.ensure_account(declared, addresses, named=named, states_cap=states_cap)
 
         def found() -> tuple[Account | None, list[str]]:
             return accounts.find(fold, declared, addresses, named=named)

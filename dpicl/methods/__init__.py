@@ -13,7 +13,7 @@ from pydantic import Field, create_model
 
 from dpicl.contract.base import Frozen
 from dpicl.contract.pipeline import CommonOptions, Unit
-from dpicl.ground.errors import PrivacyError
+from dpicl.ground.errors import PrivacyError, one_of
 from dpicl.ground.installed import contributed
 from dpicl.methods import options as choices
 from dpicl.methods.base import Data, Method, Trust
@@ -54,7 +54,7 @@ class Registry(Mapping[str, Method]):
     def __getitem__(self, name: str) -> Method:
         if name not in self.entries:
             raise PrivacyError(
-                f"method {name[:60]!r}: is not registered; expected one of {', '.join(self)}"
+                f"method {name[:60]!r}: is not registered; expected {one_of(name, self)}"
             )
         if name not in self._loaded:
             self._loaded[name] = self.entries[name].load()()

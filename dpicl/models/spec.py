@@ -23,7 +23,7 @@ from pydantic import (
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.pipeline import Cell, Unit
-from dpicl.ground.errors import ModelError, ModelRefusedError, PrivacyError
+from dpicl.ground.errors import ModelError, ModelRefusedError, PrivacyError, one_of
 from dpicl.ground.types import PrivatePrompts, ReleasedPrompts
 from dpicl.models.kinds import KINDS, KindName, kinds_with
 from dpicl.models.kinds.base import ModelKind
@@ -203,11 +203,10 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     hub_id, _, revision = name.partition("@")
     if HUB_ID.fullmatch(hub_id):
         return ModelSpec(name=hub_id, kind="transformers", id=hub_id, revision=revision or None)
-    known = ", ".join(sorted(named))
     kind = ModelError if os.sep in name else ModelRefusedError
     raise kind(
-        f"model {name!r} is unknown; expected {known}, a folder with config.json, a GGUF file, a "
-        f"hub id org/name[@revision], or {ENDPOINT_FORM}"
+        f"model {name!r} is unknown; expected a folder with config.json, a GGUF file, a hub id "
+        f"org/name[@revision], {ENDPOINT_FORM}, or {one_of(name, sorted(named))}"
     )
 
 

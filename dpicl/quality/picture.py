@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANELS, _WIDTH, _HEIGHT = 3, 2.6, 2.2
-"""Panels side by side, and the size of each in inches."""
+BESIDE, _WIDTH, _HEIGHT = 3, 2.6, 2.2
+"""Panels side by side at most, and the size of each in inches."""
 _MOST_TICKS, _LONGEST = 6, 14
 """Names below an axis, and letters of each."""
 
@@ -51,16 +51,17 @@ def columns_figure(panels: Sequence[Shown]) -> Figure:
     return figure
 
 
-def size_of(panels: Sequence[Shown]) -> tuple[float, float]:
+def size_of(panels: Sequence[Shown], beside: int = BESIDE) -> tuple[float, float]:
     """Width and height, in inches."""
-    beside = max(1, min(len(panels), _PANELS))
-    return _WIDTH * beside, _HEIGHT * max(1, ceil(len(panels) / _PANELS))
+    return _WIDTH * max(1, min(len(panels), beside)), _HEIGHT * max(1, ceil(len(panels) / beside))
 
 
-def draw_columns(figure: Figure, panels: Sequence[Shown], colours: Colours) -> None:
-    """A panel each, on an empty figure."""
-    beside = max(1, min(len(panels), _PANELS))
-    places = figure.subplots(max(1, ceil(len(panels) / _PANELS)), beside, squeeze=False).ravel()
+def draw_columns(
+    figure: Figure, panels: Sequence[Shown], colours: Colours, beside: int = BESIDE
+) -> None:
+    """A panel each, so many side by side at most, on an empty figure."""
+    columns = max(1, min(len(panels), beside))
+    places = figure.subplots(max(1, ceil(len(panels) / beside)), columns, squeeze=False).ravel()
     for axes, panel in zip(places, panels, strict=False):
         axes.set_title(" and ".join(panel.columns), fontsize=9, loc="left", color=colours.ink)
         axes.set_axisbelow(True)

@@ -294,8 +294,8 @@ def release_of(request: ReleaseRequest, settings: Settings) -> Release:
 
 
 def quote_of(request: ReleaseRequest, settings: Settings) -> list[AccountQuote]:
-    """What `release_of` would charge, by account; nothing for texts that stand. Opens accounts,
-    spends nothing, reads no row.
+    """What `release_of` would charge, by account; nothing for texts that stand. Opens no
+    account, spends nothing, reads no row.
 
     Raises:
         DpiclError: as `release_of`, but where the budget does not allow it: then `quote.allowed` is

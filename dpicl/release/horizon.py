@@ -543,6 +543,7 @@ def release_planned(
     planned = replace(planned, period=names[last - 1])  # which deliveries are read goes by it
     with one_ledger(settings), open_ledger(settings) as ledger:
         check_release(planned, settings)
+        check_cap(planned, settings)
         horizon = Horizon.of(ledger, planned, settings)
         # of deliveries none is made beyond what is asked for: the next may be yet to come
         over = (
@@ -584,6 +585,5 @@ def _table(planned: PlannedRelease, settings: Settings) -> Iterator[PrivateTable
     asked = [(planned.method, [planned.point])]
     until = partial(uncounted, asked=asked, settings=settings, period=planned.period)
     with private_rows(planned.contract, settings) as rows:
-        check_cap(planned, settings)
         clean_errors("release", partial(ready, uncounted=until))(rows, planned.period)
         yield rows.train()

@@ -182,9 +182,10 @@ def accounts_of(used: Iterable[tuple[str, str]], settings: Settings) -> list[Acc
     under the ledger's name.
     """
     with open_ledger(settings) as ledger:
+        trial = ledger.trial()  # none of them is opened
         return list(
             dict.fromkeys(
-                _payer(ledger, settings.declared(dataset), method, settings)
+                _payer(trial, settings.declared(dataset), method, settings)
                 for dataset, method in used
             )
         )

@@ -19,7 +19,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ from dpicl.contract.base import Frozen
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock, read_period
 from dpicl.contract.pipeline import MOST_TEXTS, read_epsilon
-from dpicl.ground.errors import DeclarationError, ParameterError, clean_errors
+from dpicl.ground.errors import DeclarationError, ParameterError, clean_errors, one_of
 from dpicl.ground.files import is_free, locked
 from dpicl.ground.printable import tell_holder
 from dpicl.ground.shutdown import passing
@@ -127,7 +127,7 @@ def planned_table(request: ReleaseRequest, settings: Settings) -> PlannedRelease
     of_series = next(counting, None)
     method = request.method or of_series or DEFAULTS[trust]
     if method not in TABULAR or not isinstance(contract, Contract):
-        raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table")
+        raise ParameterError("method", method, one_of(method, TABULAR, " on a table"))
     chosen = None if request.period is None else read_period(request.period)
     # named by its first period; `series` makes those that are over
     if METHODS[method].is_series(contract):
@@ -140,7 +140,7 @@ def planned_table(request: ReleaseRequest, settings: Settings) -> PlannedRelease
     known = METHODS[method].options.model_fields
     if unknown := [name for name in stated if name not in known]:
         raise ParameterError(
-            "option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these"
+            "option", unknown[0], one_of(unknown[0], known, f": {METHODS[method].title} has these")
         )
     usual = METHODS[method].default_options(contract, stated, request.epsilon)
     return planned_release(request, contract, method, usual | stated, period)
@@ -174,14 +174,13 @@ def release_once(planned: PlannedRelease, settings: Settings) -> PublishedReleas
     """
     contract = planned.contract
     method = planned.method
-    with (
-        one_ledger(settings),
-        open_ledger(settings) as ledger,
-        private_rows(contract, settings) as rows,
-    ):
-        check_release(planned, settings)
+    check_release(planned, settings)
+    with one_ledger(settings), open_ledger(settings) as ledger:
         check_cap(planned, settings)
-        content, is_new, account = clean_errors("release", _made)(planned, settings, ledger, rows)
+        with private_rows(contract, settings) as rows:
+            content, is_new, account = clean_errors("release", _made)(
+                planned, settings, ledger, rows
+            )
         spent = spending_sentence(ledger, account, 1, int(is_new))
     if isinstance(contract, Contract):
         drawn: Any = tabular(method).decode(content, contract, planned.point)
@@ -284,6 +283,8 @@ def private_rows(contract: Declared, settings: Settings) -> Iterator[Rows]:
         finally:
             held.clear()  # whoever looks into the frames of an error finds no rows
             shutil.rmtree(folder, ignore_errors=True)
+            with locked(settings.home / BEGIN_LOCK), suppress(OSError):
+                folder.parent.rmdir()  # where nothing of this contract stays
 
 
 def sweep_private(settings: Settings) -> None:

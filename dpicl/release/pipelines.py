@@ -21,7 +21,7 @@ from pydantic import (
 from dpicl.contract.base import Frozen, Key, Rate, Text
 from dpicl.contract.pipeline import MOST_TEXTS, Unit, parse_epsilon
 from dpicl.data.prompts import MOST_SHOTS
-from dpicl.ground.errors import DeclarationError, ParameterError
+from dpicl.ground.errors import DeclarationError, ParameterError, one_of
 from dpicl.ground.yaml_file import read_yaml, validate
 from dpicl.home.settings import SHIPPED_PIPELINES, Settings
 from dpicl.methods import METHODS, Options, unit_of
@@ -51,7 +51,7 @@ Replaceable = Literal[
 
 def _registered(name: str) -> str:
     if name not in METHODS:
-        raise ValueError(f"got {name[:40]!r}; expected one of {', '.join(METHODS)}")
+        raise ValueError(f"got {name[:40]!r}; expected {one_of(name, METHODS)}")
     return name
 
 
@@ -370,7 +370,7 @@ def find_pipeline(pipelines: Pipelines, name: str) -> Pipeline:
     names.
     """
     if name not in pipelines.pipelines:
-        raise ParameterError("pipeline", name[:60], "one of " + ", ".join(pipelines.pipelines))
+        raise ParameterError("pipeline", name[:60], one_of(name, pipelines.pipelines))
     return pipelines.pipelines[name]
 
 

@@ -47,7 +47,7 @@ from dpicl.release.journal import FileJournal, FileSpending, KeptVotes, sweep_vo
 from dpicl.release.names import ReleaseFacts, accounts_of, open_account
 from dpicl.release.pipelines import model_named
 from dpicl.release.readers import check_reader, fingerprint, reader_of, settled_model
-from dpicl.release.releases import named_releases, paying_account
+from dpicl.release.releases import check_quotes, named_releases, paying_account, quoted
 from dpicl.release.request import check_named, check_writer, period_of
 
 AT_ONCE = 32
@@ -79,8 +79,9 @@ class QuerySession:
         self._again = again
         sweep_votes(settings)
         with open_ledger(settings) as ledger:
-            account = open_account(ledger, request.contract, DpIcl.name, settings)
-            charged = {entry.release.release_id for entry in ledger.entries(account.name)}
+            trial = ledger.trial()
+            account = open_account(trial, request.contract, DpIcl.name, settings)
+            charged = {entry.release.release_id for entry in trial.entries(account.name)}
         tried: list[EnsembleRelease] = []
         while (release := self._release(len(tried))).is_open or release.named.release_id in charged:
             tried.append(release)
@@ -192,7 +193,7 @@ class QuerySession:
             extra = {"asked": "one by one", "queries": contract.query_count}
             embedder = embedder_fingerprint(request.embedder)
             facts = ReleaseFacts(request.period, writer, embedder, extra)
-            account = paying_account(ledger, contract, DpIcl.name, settings)
+            account = paying_account(ledger.trial(), contract, DpIcl.name, settings)
             (named,) = named_releases(
                 account, contract, DpIcl.name, [request.point(number)], settings, facts
             ).values()
@@ -360,6 +361,13 @@ class EnsembleRelease:
         """
         if self._is_reserved:
             return False
+        contract = self._request.contract
+        with open_ledger(self._settings) as ledger:
+            trial = ledger.trial()
+            open_account(trial, contract, DpIcl.name, self._settings)
+            # what is refused leaves no account and no folder
+            check_quotes([quoted(trial, self.named.account, {self.named.release_id: self.named})])
+            open_account(ledger, contract, DpIcl.name, self._settings)
         self._settings.private("journals", self.named.release_id, "slots")
         # else a twin might see one's mark or charge alone
         with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:

@@ -39,6 +39,7 @@ from dpicl.data.values import RowForm, central_form
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.files import finite
 from dpicl.ground.randomness import Draws
+from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
 from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.base import CellCost, draws_for
@@ -172,6 +173,7 @@ _SIMULATED = (
 _HELD_OUT = "Rows that the contract's split holds out were not used."
 
 
+@typed_calls
 @dataclass(frozen=True, repr=False)
 class Release:
     """A release that was charged once, and all that can be made of it."""

@@ -295,11 +295,12 @@ def name_of(ledger: Ledger, planned: PlannedRelease, settings: Settings) -> Name
 
 
 def quote_release(planned: PlannedRelease, settings: Settings) -> list[AccountQuote]:
-    """What the account of one release would be charged; no row is read."""
+    """What the account of one release would be charged; no row is read, no account opened."""
     with open_ledger(settings) as ledger:
         ledger.verify()
-        named = name_of(ledger, planned, settings)
-        return [quoted(ledger, named.paying.account, {named.paying.release_id: named.paying})]
+        trial = ledger.trial()
+        named = name_of(trial, planned, settings)
+        return [quoted(trial, named.paying.account, {named.paying.release_id: named.paying})]
 
 
 def quoted(ledger: Ledger, account: str, releases: Mapping[str, ReleaseCharge]) -> AccountQuote:

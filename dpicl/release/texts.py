@@ -79,9 +79,9 @@ def standing_texts(
     contract = planned.contract
     method = planned.method
     with one_ledger(settings), open_ledger(settings) as ledger:
-        account = paying_account(ledger, contract, method, settings)
+        account = paying_account(trial := ledger.trial(), contract, method, settings)
         if generator is None:
-            charged = [entry.release for entry in ledger.entries(account.name)]
+            charged = [entry.release for entry in trial.entries(account.name)]
             writers = [
                 str(release.parameters[WRITER])
                 for release in charged

@@ -46,7 +46,7 @@ def build_report(run_folder: Path, by: str | None = None) -> tuple[Path, Path]:
     html.write_text(to_html(report), "utf-8")
     markdown.write_text(to_markdown(report), "utf-8")
     for name, file in PICTURES.items():
-        if picture := getattr(figures, name):
+        if picture := getattr(figures, name).svg:
             (run_folder / file).write_text(standalone(picture), "utf-8")
     return html, markdown
 

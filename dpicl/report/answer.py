@@ -14,7 +14,7 @@ import pandas as pd
 
 from dpicl.contract.pipeline import asked_by
 from dpicl.report import words
-from dpicl.report.blocks import GRID, INK, SERIES, drawing, legend, to_svg
+from dpicl.report.blocks import GRID, INK, PHONE, SERIES, drawing, legend, to_svg
 from dpicl.report.decision import BESIDE, IN_CONTEXT, Gain, leading
 from dpicl.report.load import Run
 from dpicl.report.tables import is_queried, main_metrics, of_part, parts
@@ -79,7 +79,8 @@ def _of(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Answerer]
 
 def answer(run: Run, gains: pd.DataFrame) -> str:
     """Of the pipeline's first method on its first data set, at the least epsilon; empty where
-    nothing was measured by accuracy.
+    nothing was measured by accuracy. Without private data is the better one of the majority label
+    and the model without demonstrations.
     """
     everybody = answerers(run, gains)
     if not everybody:
@@ -88,7 +89,7 @@ def answer(run: Run, gains: pd.DataFrame) -> str:
     said = []
     for sign, verdict in _VERDICTS.items():
         alike = [
-            f"{answerer.name} ({words.number(answerer.accuracy)} against "
+            f"{answerer.name} (accuracy {words.number(answerer.accuracy)}, without private data "
             f"{words.number(answerer.without)})"
             for answerer in everybody
             if (answerer.place, answerer.gain.sign) == (everybody[0].place, sign)
@@ -96,13 +97,11 @@ def answer(run: Run, gains: pd.DataFrame) -> str:
         said += [f"{verdict} {words.listing(alike)}"] if alike else []
     return (
         f"What {words.method_name(method)} releases of {dataset} at ε = {words.epsilon(epsilon)} "
-        f"{' and '.join(said)}: accuracy with it against the best without private data, by the "
-        "majority label or by the model without demonstrations."
+        f"{' and '.join(said)}."
     )
 
 
 MOST_EPSILONS = 3
-_INCHES = 4.1
 _COLUMNS = 24
 
 
@@ -131,7 +130,7 @@ def picture(answerers: Sequence[Answerer]) -> str:
     }
     rows = [*map(len, names.values())]
     accuracies = [answerer.accuracy for answerer in answerers]
-    with drawing(_INCHES, 0.9 + 0.34 * len(rows) + 0.31 * sum(rows)) as figure:
+    with drawing(PHONE, 0.9 + 0.34 * len(rows) + 0.31 * sum(rows)) as figure:
         drawn = figure.subplots(
             len(rows), 1, sharex=True, squeeze=False, height_ratios=rows
         ).flatten()

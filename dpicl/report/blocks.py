@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from dpicl.ground.files import harmless
@@ -131,8 +132,8 @@ class Figure:
     label: str
     svg: str
     caption: str = ""
-    is_narrow: bool = False
-    """Whether it is drawn for a phone's width; others are scrolled there."""
+    narrow: str = ""
+    """The same for a phone's width, where `svg` is wider than `PHONE`."""
 
 
 @dataclass(frozen=True)
@@ -166,14 +167,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole page: title, what run it is of, what comes before the first section, and the
-    sections.
+    """The whole page: title, what run it is of, what comes before the first section, the sections,
+    and the sentence that is the answer, right below the title.
     """
 
     title: str
     about: str
     opening: tuple[Block, ...]
     sections: tuple[Section, ...]
+    answer: str = ""
 
 
 _PAGE = """<!doctype html>
@@ -197,7 +199,7 @@ _PAGE = """<!doctype html>
 </nav>
 <main>
 <header id="answer">
-<h1>{title}</h1>
+<h1>{title}</h1>{answer}
 <p class="meta">{about}</p>
 {opening}
 </header>
@@ -223,6 +225,7 @@ def to_html(report: Report) -> str:
             f'<li><a href="#{section.name}">{_text(section.title)}</a></li>'
             for section in report.sections
         ),
+        answer=f"\n{_block(Paragraph(report.answer, 'lead'))}" if report.answer else "",
         opening=_blocks(report.opening),
         sections="\n".join(
             f'\n<section id="{section.name}">\n<h2>{_text(section.title)}</h2>\n'
@@ -268,11 +271,16 @@ def _block(block: Block) -> str:
         case Code(text):
             return f"<pre>{_text(text)}</pre>"
         case TableBlock():
-            return _scrolled(block.label, _table(block))
-        case Figure(label, svg, caption, is_narrow):
+            return (
+                f'<div class="scroll" tabindex="0" role="region" '
+                f'aria-label="{escape(block.label)}">{_table(block)}</div>'
+            )
+        case Figure(label, svg, caption, narrow):
             below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
-            drawn = svg if is_narrow else _scrolled(f"Figure, {label}", svg)
-            return f"<h3>{_text(label)}</h3>\n<figure{_class('narrow' * is_narrow)}>{drawn}{below}</figure>"  # noqa: E501
+            drawn = (
+                f'<div class="wide">{svg}</div><div class="phone">{narrow}</div>' if narrow else svg
+            )
+            return f"<h3>{_text(label)}</h3>\n<figure>{drawn}{below}</figure>"
         case FoldedBlock(title, blocks, _, is_open, note, anchor):
             beside = f" <small>{_text(note)}</small>" if note else ""
             # a link to what is in it opens it
@@ -280,12 +288,6 @@ def _block(block: Block) -> str:
                 f'<div id="{escape(anchor)}">{_blocks(blocks)}</div>' if anchor else _blocks(blocks)
             )
             return f"<details{' open' * is_open}><summary>{_text(title)}{beside}</summary>\n{inner}\n</details>"  # noqa: E501
-
-
-def _scrolled(label: str, inner: str) -> str:
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{inner}</div>'
-    )
 
 
 def _table(table: TableBlock) -> str:
@@ -331,6 +333,7 @@ def to_markdown(report: Report) -> str:
     """The whole report; a section of figures alone is left out."""
     parts = [
         f"# {escaped(report.title)}",
+        escaped(report.answer),
         escaped(report.about),
         *map(_markdown_block, report.opening),
     ]
@@ -437,6 +440,10 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+PHONE = 4.1
+"""Inches; as wide a figure's letters can be read on a phone."""
+
+
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[MatplotlibFigure]:
     """An empty figure on the page's own background, and the style in which it is built and drawn;
@@ -454,7 +461,7 @@ def legend(
 ) -> None:
     """What all panels have labels of, once, above them; lengths in letters of this size."""
     entries = {
-        label: shown
+        fill(label, 46): shown
         for axes in panels
         for shown, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpicl.quality.picture import Colours, draw_columns, size_of
+from dpicl.quality.picture import BESIDE, Colours, draw_columns, size_of
 from dpicl.quality.shown import Shown
 from dpicl.report.blocks import GRID, INK, MUTED, SERIES, drawing, to_svg
 
 _OF_PAGE = Colours(INK, MUTED, GRID, SERIES[0])
 
 
-def columns_svg(panels: Sequence[Shown]) -> str:
-    """An `<svg>` element."""
-    with drawing(*size_of(panels)) as figure:
-        draw_columns(figure, panels, _OF_PAGE)
+def columns_svg(panels: Sequence[Shown], beside: int = BESIDE) -> str:
+    """An `<svg>` element, so many panels side by side."""
+    with drawing(*size_of(panels, beside)) as figure:
+        draw_columns(figure, panels, _OF_PAGE, beside)
         names = "; ".join(" and ".join(panel.columns) for panel in panels)
         return to_svg(figure, f"Released shares, with errors, of {names}")

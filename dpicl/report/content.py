@@ -34,7 +34,7 @@ from dpicl.report.columns import columns_svg
 from dpicl.report.decision import CELL, decision, gain_table, in_odds, leading, promised
 from dpicl.report.figures import Figures
 from dpicl.report.load import Manifest, ReleasedExamples, Run
-from dpicl.report.opening import first_screen, timed_stages
+from dpicl.report.opening import first_screen, lead, timed_stages
 from dpicl.report.sentences import formed
 from dpicl.report.tables import (
     METRICS,
@@ -73,12 +73,13 @@ def report_of(
     )
     no_budget = NOTHING_RELEASED if manifest.simulated else "The run did not state its budget."
     fitted: list[Block] = []
-    if figures.fitted:
+    if figures.fitted.svg:
         caption = (
             "Accuracy on the whole test split of logistic regression, by what it was fitted on; "
             "bars are one standard deviation over seeds, right of the last ε there is no privacy."
         )
-        fitted.append(Figure("Logistic regression", figures.fitted, caption))
+        both = figures.fitted
+        fitted.append(Figure("Logistic regression", both.svg, caption, both.narrow))
     if (means := fitted_means(run.results)) is not None:
         fitted.append(means)
     sections: dict[tuple[str, str], list[Block]] = {
@@ -113,7 +114,8 @@ def report_of(
         for (name, title), blocks in sections.items()
         if blocks
     )
-    return Report(manifest.title, about, tuple(_opening(run, gains, figures)), shown)
+    opening = tuple(_opening(run, gains, figures))
+    return Report(manifest.title, about, opening, shown, lead(run, gains))
 
 
 def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
@@ -152,16 +154,9 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
         )
     if odds := in_odds(manifest):
         yield Paragraph(odds)
-    if not len(results):
-        left = (
-            "what was released, and what it is worth, stands below"
-            if run.worth
-            else "it states what privacy costs, not what accuracy it leaves"
-        )
-        yield Paragraph(f"No model was queried in this run: {left}.")
-    elif not (shown := list(decision(run, gains))):
+    if len(results) and not (shown := list(decision(run, gains))):
         yield Paragraph("No private in-context answers are among the results.")
-    else:
+    elif len(results):
         yield from shown
     yield from map(
         Paragraph,
@@ -258,7 +253,9 @@ def _worth(run: Run) -> Iterator[Block]:
                 yield Heading(title)
             else:
                 caption = "Shares of released rows; lines show where 90 % of true shares are."
-                yield Figure(title, columns_svg(found.columns), caption)
+                yield Figure(
+                    title, columns_svg(found.columns), caption, columns_svg(found.columns, 1)
+                )
             yield Bullets(tuple(found.told))
             heads = tuple(found.rows[0]) if found.rows else ()
             rows = (tuple(row.values()) for row in found.rows)

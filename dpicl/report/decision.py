@@ -141,20 +141,25 @@ def better_from(gains: pd.DataFrame) -> float:
     return least
 
 
-def decision(run: Run, gains: pd.DataFrame) -> Iterator[Block]:
-    """Sentences on every method and data set, and the table that they are read from."""
+def found(run: Run, gains: pd.DataFrame) -> list[str]:
+    """A sentence on every method and data set."""
     shown = leading(gains)
-    sentences = [
+    return [
         _sentence(run, part, shown)
         for part in parts(run.results)
         if (of_part(shown, part)["epsilon"] < math.inf).any()
     ]
+
+
+def decision(run: Run, gains: pd.DataFrame) -> Iterator[Block]:
+    """These sentences, and the table that they are read from."""
+    sentences = found(run, gains)
     if not sentences:
         return
     yield Bullets(tuple(sentences[:MOST]))
     if len(sentences) > MOST:
         yield Paragraph(f"And {len(sentences) - MOST} more in the table.", "small")
-    table = gain_table(run.results, shown)
+    table = gain_table(run.results, leading(gains))
     yield (
         table
         if len(table.rows) <= 2 * MOST
@@ -222,7 +227,7 @@ def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
     method = part["method"].iloc[0]
     dataset = part["dataset"].iloc[0]
     bar, mean = bar_of(part, metric)
-    said = []
+    better, worse = [], []
     for _, row in own.groupby(CELL[:3], dropna=False, sort=False):
         system = row["system"].iloc[0]
         least = better_from(row)
@@ -232,25 +237,26 @@ def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
             else fitted(method, system)
         )
         gains_at = dict(zip(row["epsilon"], row["gain"], strict=True))
-        worse = [
-            words.epsilon(epsilon)
-            for epsilon, gain in gains_at.items()
-            if 0 < epsilon < math.inf and gain.sign < 0
-        ]
-        if math.isnan(least):
-            also = f", and worse at ε = {words.listing(worse)}" if worse else ""
-            said.append(f"{name} at no ε{also}")
-        else:
+        if not math.isnan(least):
             gain = gains_at[least]
-            said.append(
+            better.append(
                 f"{name} from ε = {words.epsilon(least)} on ({words.signed(gain.mean)} ± "
                 f"{gain.half:.3f} there)"
             )
+        elif at := [
+            words.epsilon(epsilon)
+            for epsilon, gain in gains_at.items()
+            if 0 < epsilon < math.inf and gain.sign < 0
+        ]:
+            worse.append(f"{name} at ε = {words.listing(at)}")
     than = WITHOUT_PRIVATE[bar] + ("" if math.isnan(mean) else f" ({words.number(mean)})")
-    return (
-        f"{words.method_name(method)} on {dataset}, better than {than} by more than noise: "
-        f"{'; '.join(said)}."
+    about = f"{words.method_name(method)} on {dataset}"
+    said = (
+        f"{about}, better than {than} by more than noise: {'; '.join(better)}"
+        if better
+        else f"{about}: nothing was better than {than} by more than noise"
     )
+    return f"{said}; worse: {'; '.join(worse)}." if worse else f"{said}."
 
 
 def _how(run: Run) -> str:

@@ -22,6 +22,7 @@ from dpicl.report.blocks import (
     GRID,
     INK,
     MUTED,
+    PHONE,
     SERIES,
     Figure,
     Paragraph,
@@ -46,11 +47,20 @@ if TYPE_CHECKING:
 
 _MARKERS = "os^DvP"
 _INFINITY_GAP = 0.4
+_SHORT = 22
+"""Letters of a name of which two fit side by side on a phone."""
 _BASELINE_LOOKS = {"lr": ("--", "x"), "gnb": ("-.", "+"), "gb": ("--", "2")}
 _RULE: dict[str, Any] = {"color": INK, "linewidth": 1.1, "zorder": 1.5}
 """How what needs no private data is drawn: a line across."""
 _GAIN_LOOKS = {"icl": ("-", ""), "averaged": ("-.", ""), "lr": ("--", "x"), "gb": (":", "2")}
 """Line and marker, that of the method where there is none."""
+
+
+class Drawn(NamedTuple):
+    """A picture, and the same for a phone's width where it is wider than that."""
+
+    svg: str = ""
+    narrow: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,14 +71,14 @@ class Figures:
 
     by_method: tuple[tuple[str, Figure], ...]
     """Methods with the metric, `GDP-TabICL: accuracy`."""
-    fitted: str
+    fitted: Drawn
     time: str
-    gain: str
+    gain: Drawn
     """What private data add; one picture of the whole run."""
     missing: str = ""
     """Why there are none."""
-    is_narrow: bool = False
-    """Whether the one of gains is `side_by_side`'s."""
+    is_side_by_side: bool = False
+    """Whether the one of gains is `answer.picture`."""
 
 
 def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
@@ -78,34 +88,34 @@ def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
     A plain installation has nothing to draw with: its reports have the tables alone.
     """
     if needed := extra_missing("matplotlib"):
-        return Figures((), "", "", "", f"Figures are left out: {needed}.")
-    drawn: list[tuple[str, str, str, str]] = []
+        return Figures((), Drawn(), "", Drawn(), f"Figures are left out: {needed}.")
+    drawn: list[tuple[str, str, Drawn, str]] = []
     for (method, texts), part in run.results.groupby(["method", of_texts(run.results)], sort=False):
         by_rate = has_several_rates(part)
         metric = "rouge1" if texts else "accuracy"
         name = words.method_name(str(method))
         measure = words.MEASURES[metric]
-        svg = (rate_figure if by_rate else epsilon_figure)(part, metric)
-        drawn.append((f"{name}: {measure}", name, svg, caption(measure, by_rate=by_rate)))
+        picture_of = (rate_figure if by_rate else epsilon_figure)(part, metric)
+        drawn.append((f"{name}: {measure}", name, picture_of, caption(measure, by_rate=by_rate)))
     following = [text for *_, text in drawn[1:]] + [""]
     by_method = tuple(  # one caption below all figures that it belongs to
-        (title, Figure(name, svg, "" if text == after else text))
-        for (title, name, svg, text), after in zip(drawn, following, strict=False)
+        (title, Figure(name, both.svg, "" if text == after else text, both.narrow))
+        for (title, name, both, text), after in zip(drawn, following, strict=False)
     )
     bars = time_figure(run.timings) if len(run.timings) else ""
     few = answerers(run, gains)
-    is_narrow = suits(few, run.manifest.grid.epsilons)
-    gain = picture(few) if is_narrow else gain_figure(run.results, leading(gains))
+    is_side_by_side = suits(few, run.manifest.grid.epsilons)
+    gain = Drawn(picture(few)) if is_side_by_side else gain_figure(run.results, leading(gains))
     return Figures(
         by_method,
         fitted_figure(run.results, run.manifest.majority),
         bars,
         gain,
-        is_narrow=is_narrow,
+        is_side_by_side=is_side_by_side,
     )
 
 
-def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
+def epsilon_figure(part: pd.DataFrame, metric: str) -> Drawn:
     """A metric of one method against epsilon, one panel per data set; the last tick is without
     privacy.
     """
@@ -143,7 +153,7 @@ def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
     )
 
 
-def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> str:
+def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> Drawn:
     """Accuracy of logistic regression on every method's and variant's release, one panel per data
     set; empty where there is one only.
 
@@ -152,7 +162,7 @@ def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> str:
     fitted = results[results["system"].str.match(r"lr(?!-naive)")]
     series = list(fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
     if len(series) < 2:
-        return ""
+        return Drawn()
     place = epsilon_places(fitted["epsilon"].dropna().unique())
     least = fitted.groupby(["dataset", "method", "system", "epsilon"])["accuracy"].mean().min()
 
@@ -176,7 +186,7 @@ def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> str:
     )
 
 
-def rate_figure(part: pd.DataFrame, metric: str) -> str:
+def rate_figure(part: pd.DataFrame, metric: str) -> Drawn:
     """A metric of one method against the sampling rate, one panel per data set, as the paper's
     figure 2.
     """
@@ -206,7 +216,7 @@ def rate_figure(part: pd.DataFrame, metric: str) -> str:
     )
 
 
-def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
+def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> Drawn:
     """What in-context answers and classifiers gain over no private data, one panel per data set;
     empty where nothing is known.
     """
@@ -215,7 +225,7 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
     ]
     series = list(gains[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
     if not series or has_several_rates(results):
-        return ""
+        return Drawn()
     place = epsilon_places(gains["epsilon"].unique())
     methods = list(gains["method"].unique())
     least, most = (end(0.0, *(gain.mean for gain in gains["gain"])) for end in (min, max))
@@ -259,15 +269,15 @@ def time_figure(timings: pd.DataFrame) -> str:
     seconds = stage_seconds(timings).sum(axis=1)
     names = list(seconds.index)
     durations = [words.duration(value) for value in seconds]
-    with drawing(7.2, 0.5 + 0.26 * len(names)) as figure:
+    with drawing(PHONE, 0.5 + 0.26 * len(names)) as figure:
         axes = figure.subplots()
         bars = axes.barh(names, list(seconds), color=SERIES[0], height=0.62)
-        axes.bar_label(bars, durations, padding=4, fontsize=8)
+        axes.bar_label(bars, durations, padding=4)
         axes.invert_yaxis()
         axes.grid(visible=False)
         axes.spines[["bottom", "left"]].set_visible(False)
         axes.tick_params(left=False, bottom=False, labelbottom=False)
-        axes.margins(x=0.14)
+        axes.margins(x=0.25)
         return to_svg(
             figure,
             "Wall time by stage: "
@@ -305,11 +315,24 @@ def _look(i: int) -> tuple[str, str]:
 
 def _panels(
     part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metric: str, description: str
+) -> Drawn:
+    """Below each other for a phone, and two side by side where there are several."""
+    narrow = _grid(part, draw, metric, description, 1)
+    if part["dataset"].nunique() == 1:
+        return Drawn(narrow)
+    return Drawn(_grid(part, draw, metric, description, 2), narrow)
+
+
+def _grid(
+    part: pd.DataFrame,
+    draw: Callable[[Axes, pd.DataFrame], None],
+    metric: str,
+    description: str,
+    columns: int,
 ) -> str:
     datasets = list(part["dataset"].unique())
-    columns = min(2, len(datasets))
     rows = math.ceil(len(datasets) / columns)
-    with drawing(9.0 if columns == 2 else 6.5, 0.6 + 2.45 * rows) as figure:
+    with drawing(9.0 if columns == 2 else PHONE, 0.6 + 2.45 * rows) as figure:
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).flatten()
         for axes, dataset in zip(grid, datasets, strict=False):
             draw(axes, part[part["dataset"] == dataset])
@@ -318,7 +341,12 @@ def _panels(
             axes.set_visible(False)
         for axes in grid[::columns]:
             axes.set_ylabel(words.MEASURES[metric])
-        legend(figure, grid[: len(datasets)], 2 if metric == "gain" else 4, 8.5, handle=2.6)
+        shown = grid[: len(datasets)]
+        names = {name for axes in shown for name in axes.get_legend_handles_labels()[1]}
+        beside = columns * (2 if max(map(len, names), default=0) <= _SHORT else 1)
+        legend(figure, shown, beside, 9, handle=2.6 if columns == 2 else 1.8)
+        lines = math.ceil(len(names) / beside)
+        figure.set_figheight(0.4 + 0.17 * lines + 2.4 * rows)
         return to_svg(figure, description)
 
 
@@ -375,7 +403,7 @@ def _quiet_axis(axes: Axes) -> None:
     axes.tick_params(color=GRID)
 
 
-_MOST_NAMES = 7
+_MOST_NAMES = 5
 """Of periods below the axis."""
 
 
@@ -398,7 +426,7 @@ def period_figure(
             for tick in np.linspace(0, len(all_names) - 1, min(_MOST_NAMES, len(all_names)))
         }
     )
-    with drawing(7.2, 2.6) as figure:
+    with drawing(PHONE, 2.6) as figure:
         axes = figure.subplots()
         for colour, marker, (of, values) in zip(SERIES, "os", lines.items(), strict=False):
             axes.plot(
@@ -408,9 +436,9 @@ def period_figure(
                 marker=marker if len(names) < 30 else "",
                 label=of,
             )
-        axes.set_xticks(ticks, [all_names[tick] for tick in ticks], fontsize=8)
+        axes.set_xticks(ticks, [all_names[tick] for tick in ticks])
         axes.set_ylabel(measure)
-        axes.legend(fontsize=8)
+        axes.legend()
         ends = ", ".join(
             f"{of} {values[0]:.3g} to {values[-1]:.3g}" for of, values in lines.items()
         )

@@ -32,6 +32,7 @@ from dpicl.report.decision import (
     better_from,
     decision,
     fitted,
+    found,
     gains_of,
     intervals,
     leading,
@@ -43,35 +44,47 @@ from dpicl.report.sentences import asked, formed, sentences_of, smaller
 from dpicl.report.tables import WITHOUT_PRIVATE, main_metrics, of_part, parts
 
 
+def lead(run: Run, gains: pd.DataFrame) -> str:
+    """The answer in one sentence: who is helped, else how good what was released is."""
+    if sentence := answer(run, gains) or next(iter(found(run, gains)), ""):
+        return sentence
+    for unit in run.worth:
+        for released in unit.cells.values():
+            return (
+                f"What {words.method_name(unit.method)} releases of {unit.dataset} is "
+                f"{released.told[0]}; no model was queried."
+            )
+    left = "it states what privacy costs, not what accuracy it leaves"
+    return "" if len(run.results) else f"No model was queried in this run: {left}."
+
+
 def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
-    """The first blocks of a report."""
-    if sentence := answer(run, gains):
-        yield Paragraph(sentence, "lead")
+    """The first blocks of a report: what its answer may not be read as, then what it is seen by."""
     model = run.manifest.model
     if model and not model.trained:
         yield Banner(
             "Random weights.",
             "The accuracies of in-context answers mean nothing; they show that the pipeline works.",
         )
-    elif model and model.note:
-        yield Banner("Not a general model.", f"{model.name} is {model.note}.")
     if constants := tuple(constant_sentences(run.labelled)):
         yield Banner("One answer to everything.", f"{'; '.join(constants)}.")
-    if figures.gain:
+    if figures.gain.svg:
         below = (
             "A stroke is what does best without private data, of the majority label and the model "
             "without demonstrations."
-            if figures.is_narrow
+            if figures.is_side_by_side
             else "The line is what does best without private data: the majority label, or the "
             "model without demonstrations. Below the line, "
             "using no private data does better."
         )
         yield Figure(
             "What the private data add",
-            figures.gain,
+            figures.gain.svg,
             f"{below} A bar is {intervals(run)}.",
-            figures.is_narrow,
+            figures.gain.narrow,
         )
+    if model and model.trained and model.note:
+        yield Banner("Not a general model.", f"{model.name} is {model.note}.")
     if run.first:
         yield from _read_and_said(run.first, run.manifest.model_name)
     if len(run.results):
@@ -203,8 +216,9 @@ def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> s
     if shown:
         least = better_from(gains[gains["system"] == "icl"])
         shown.append(
-            f"better by more than noise from "
-            f"{'no ε' if math.isnan(least) else f'ε = {words.epsilon(least)}'} on"
+            "at no ε better than that by more than noise"
+            if math.isnan(least)
+            else f"better by more than noise from ε = {words.epsilon(least)} on"
         )
     about = f"{words.method_name(part['method'].iloc[0])} on {part['dataset'].iloc[0]}"
     return (

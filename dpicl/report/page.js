@@ -72,6 +72,12 @@ for (const section of document.querySelectorAll('section')) {
   if (entries.length > 8) filter(entries[0].element, `Filter ${section.querySelector('h2').textContent}`, entries);
 }
 
+// Says of what is wider than its box that it can be scrolled.
+const boxes = new ResizeObserver(seen => {
+  for (const {target} of seen) target.classList.toggle('wide', target.scrollWidth > target.clientWidth + 1);
+});
+for (const box of document.querySelectorAll('.scroll')) boxes.observe(box);
+
 function reveal() {
   for (let at = document.getElementById(decodeURIComponent(location.hash.slice(1))); at; at = at.parentElement) if (at.tagName === 'DETAILS') at.open = true;
 }

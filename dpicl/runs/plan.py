@@ -70,17 +70,18 @@ from dpicl.runs.run_folder import (
 def quote_plan(
     plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
 ) -> list[AccountQuote]:
-    """One line per account that a plan's units (or some) spend from; opens accounts, spends
-    nothing. An edited ledger is refused first, and what another ledger of this user was charged
+    """One line per account that a plan's units (or some) spend from; opens no account and
+    spends nothing. An edited ledger is refused first, and what another ledger was charged
     for.
     """
     if plan.pipeline.reports is not None:
         return []  # where nothing is charged no ledger is made
     with open_ledger(settings) as ledger:
         ledger.verify()
+        trial = ledger.trial()
         return [
-            quoted(ledger, account.name, releases)
-            for account, releases in charges(ledger, plan, settings, units)
+            quoted(trial, account.name, releases)
+            for account, releases in charges(trial, plan, settings, units)
         ]
 
 

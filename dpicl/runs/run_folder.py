@@ -31,7 +31,7 @@ from dpicl.contract.models import Contract
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.pipeline import Unit
 from dpicl.contract.text import TextContract
-from dpicl.ground.errors import ParameterError, PrivacyError, RunError
+from dpicl.ground.errors import ParameterError, PrivacyError, RunError, one_of
 from dpicl.ground.files import read_json, write_json
 from dpicl.ground.randomness import Draws
 from dpicl.home.settings import Settings
@@ -233,7 +233,9 @@ def _stored(folder: Path) -> Any:
     try:
         return read_json(folder / PLAN)
     except FileNotFoundError:
-        raise RunError(f"run {folder.name}: no such run in {folder.parent.name}/") from None
+        runs = [path.parent.name for path in folder.parent.glob("[!.]*/plan.json")]
+        known = f"; expected {one_of(folder.name, sorted(runs))}" if runs else ""
+        raise RunError(f"run {folder.name}: no such run in {folder.parent.name}/{known}") from None
     except ValueError:
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 

@@ -57,6 +57,19 @@ def rows(dataset="adult"):
             yield line("lr", epsilon, values[seed], balanced_accuracy=0.6, auc=0.65, **own)
 
 
+def many_rows():
+    """Two methods on two data sets, at six epsilons: as wide as tables and figures get."""
+    cells = [
+        line(system, epsilon, 0.6 + 0.01 * epsilon % 0.3, auc=0.6, shots=shots, query_count=50)
+        for epsilon in (1.0, 5.0, 10.0, 25.0, 50.0)
+        for system, shots in (("icl", 2), ("icl", 8), ("averaged", 8), ("lr", ""), ("gb", ""))
+    ]
+    for dataset in ("breast_cancer", "adult"):
+        for method in ("ldp_tabicl", "gdp_tabicl"):
+            for row in (line("majority", "", 0.6, query_count=50), *cells):
+                yield row | {"dataset": dataset, "method": method}
+
+
 def write_run(folder, *, results=None, timings=(), demonstrations=None, **changes):
     (folder / "manifest.json").write_text(json.dumps(manifest(**changes)), encoding="utf-8")
     results = pd.DataFrame(rows() if results is None else results, columns=COLUMNS, dtype=object)

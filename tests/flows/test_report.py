@@ -159,8 +159,8 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
     html, markdown = built(write_run(tmp_path, results=results))
     for text in (html.replace("\u00a0", " "), markdown):
         assert (
-            "better than answers without demonstrations (0.450) by more than noise: in-context "
-            "answers at no ε, and worse at ε = 1." in text
+            "DP few-shot generation on trec: nothing was better than answers without "
+            "demonstrations (0.450) by more than noise; worse: in-context answers at ε = 1." in text
         )
         assert "+0.117" not in text and "0.033" in text
         assert "releases of trec at ε = 1 is worse than nothing for" in text

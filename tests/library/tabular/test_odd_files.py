@@ -223,7 +223,7 @@ def test_without_the_extra_one_sentence_names_it(
 def test_one_row_does_not_decide_whether_a_file_of_json_lines_is_read(
     tmp_path: Path, with_key: int
 ) -> None:
-    """Rows leave out keys of missing values: a column that only one of them has is no other file."""
+    """Rows leave out keys of missing values: a column that one of them has makes no other file."""
     of_rows = [dict(row) for row in rows()]
     for row in of_rows[with_key:]:
         del row["town"]

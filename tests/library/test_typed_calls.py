@@ -1,0 +1,62 @@
+"""The public functions refuse an argument of another type by one sentence that names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpicl
+from dpicl.ground.errors import ParameterError, one_of
+from dpicl.ground.typed_calls import typed_call
+
+SCHEMA = {"columns": {"age": {"type": "integer", "bounds": [0, 120]}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"options": [1]}, "options=<list>: expected a mapping"),
+        ({"anyway": "no"}, "anyway='no': expected True or False"),
+        ({"shots": "4"}, "shots='4': expected a whole number"),
+        ({"shots": True}, "shots=True: expected a whole number"),
+        ({"trust": None}, "trust=<NoneType>: expected a text"),
+        ({"population": 2.5}, "population=2.5: expected a whole number"),
+    ],
+)
+@pytest.mark.parametrize("call", ["protect", "quote"])
+def test_an_argument_of_another_type_is_named(
+    tmp_path: Path, changes: dict[str, Any], sentence: str, call: str
+) -> None:
+    session = dpicl.Session(tmp_path / "home")
+    with pytest.raises(ParameterError, match=sentence):
+        getattr(session, call)("rows.csv", SCHEMA, epsilon=1, **changes)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_single_query_is_no_list_of_letters(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="queries='Who.*: expected a list of texts"):
+        dpicl.Session(tmp_path).ask("letters", "Who wrote?", epsilon=1)
+
+
+def test_numbers_of_numpy_are_numbers_and_what_is_private_is_not_shown() -> None:
+    @typed_call
+    def called(count: int, anyway: bool = False) -> int:
+        return int(count) + int(anyway)
+
+    assert called(np.int64(3), anyway=np.True_) == 4
+    with pytest.raises(ParameterError) as refused:
+        called({"a name": "a secret"})  # type: ignore[arg-type]
+    assert "secret" not in str(refused.value)
+    with pytest.raises(TypeError, match="missing a required argument"):
+        called()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(("name", "question"), [("adlt", "; did you mean 'adult'?"), ("zzz", "")])
+def test_a_close_name_is_asked_for_however_many_there_are(name: str, question: str) -> None:
+    known = ["adult", *(f"some_longer_table_{number}" for number in range(90))]
+    sentence = str(ParameterError("dataset", name, one_of(name, known)))
+    assert sentence.startswith(f"dataset={name}: expected one of adult, some_longer_table_0")
+    assert sentence.endswith(f"…{question}")
