@@ -22,6 +22,8 @@ _EXTRAS = {
         "torch",
         "transformers",
     ),
+    "mlflow": ("mlflow",),
+    "openlineage": ("openlineage",),
     "pipeline": (
         "dask",
         "distributed",

@@ -1,0 +1,193 @@
+"""What a file of a release is published with: a dataset card of Hugging Face, and a Croissant file
+of ML Commons, both written beside it.
+
+    README.md        front matter with the file and the types of its columns; then what is promised
+    croissant.json   the same for programs: JSON-LD of Croissant 1.0
+
+Neither states a licence, and Croissant wants an address and a creator too: they are the
+publisher's, and left to fill in.
+
+Guarantee   none spent: made of the file's certificate, its columns, and the public contract.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import yaml
+
+from dpicl.contract.declared import Declared
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.files import write_text
+from dpicl.release.certificate import Certificate, Parameters, rounded
+
+CARD, CROISSANT = "README.md", "croissant.json"
+MEDIA = {
+    ".csv": "text/csv",
+    ".parquet": "application/x-parquet",
+    ".jsonl": "application/jsonlines",
+}
+"""Files whose columns both can describe, by the end of their names."""
+_TYPES = (
+    (pa.types.is_boolean, "bool", "sc:Boolean"),
+    (pa.types.is_integer, "int64", "sc:Integer"),
+    (pa.types.is_floating, "float64", "sc:Float"),
+    (pa.types.is_date, "date32", "sc:Date"),
+    (pa.types.is_timestamp, "timestamp[s]", "sc:DateTime"),
+)
+_FILL_IN = "# license: to fill in, a name of https://huggingface.co/docs/hub/repositories-licenses"
+
+
+def card_files(path: Path) -> tuple[Path, Path]:
+    """Where card and Croissant of a file are: beside it."""
+    return path.with_name(CARD), path.with_name(CROISSANT)
+
+
+def write_card(out: Path, certificate: Certificate, columns: pa.Schema, contract: Declared) -> None:
+    """Both, for a file that the certificate names. Raises ParameterError: other files stand there,
+    or the form of this one has no columns.
+    """
+    if out.suffix not in MEDIA:
+        raise ParameterError("card", out.name, f"a file whose name ends in {', '.join(MEDIA)}")
+    card, croissant = card_files(out)
+    stated = json.dumps(_croissant(certificate, columns), indent=1, ensure_ascii=False) + "\n"
+    for place, text in ((croissant, stated), (card, _card(certificate, columns, contract))):
+        write_text(place, text)
+        if place.read_bytes() != text.encode():
+            raise ParameterError("card", place.name, "a new file; another one stands there")
+
+
+def _kinds(columns: pa.Schema) -> dict[str, tuple[str, str]]:
+    """By column: its type for Hugging Face, and for Croissant."""
+    kinds = {}
+    for column in columns:
+        found = ((hub, croissant) for is_of, hub, croissant in _TYPES if is_of(column.type))
+        kinds[column.name] = next(found, ("string", "sc:Text"))
+    return kinds
+
+
+def _epsilon(spent: Parameters) -> str:
+    return "infinite" if spent.epsilon is None else rounded(spent.epsilon)
+
+
+def _privacy(certificate: Certificate) -> Mapping[str, object]:
+    loss = certificate.privacy_loss
+    return {
+        "unit": loss.privacy_unit,
+        "neighbours": loss.neighbours,
+        "epsilon": _epsilon(loss.privacy_parameters),
+        "delta": rounded(loss.privacy_parameters.delta),
+        "method": certificate.implementation.method,
+        "simulation": certificate.simulation,
+        "release": certificate.evidence.release_id,
+    }
+
+
+def _croissant(certificate: Certificate, columns: pa.Schema) -> dict[str, Any]:
+    product, file = certificate.product, certificate.product.file
+    assert file is not None
+    fields = [
+        {
+            "@type": "cr:Field",
+            "@id": f"rows/{quote(name, safe='')}",
+            "name": name,
+            "dataType": kind,
+            "source": {"fileObject": {"@id": file.name}, "extract": {"column": name}},
+        }
+        for name, (_, kind) in _kinds(columns).items()
+    ]
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": product.name,
+        "description": f"{product.description} {certificate.certifies}",
+        "datePublished": product.publication_date,
+        "rai:dataLimitations": list(certificate.not_covered),
+        "rai:dataUseCases": product.intended_use,
+        "rai:personalSensitiveInformation": certificate.privacy_loss.statement,
+        **{f"dpicl:{name}": value for name, value in _privacy(certificate).items()},
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": file.name,
+                "name": file.name,
+                "contentUrl": file.name,
+                "encodingFormat": MEDIA[Path(file.name).suffix],
+                "sha256": file.sha256,
+            }
+        ],
+        "recordSet": [{"@type": "cr:RecordSet", "@id": "rows", "name": "rows", "field": fields}],
+    }
+
+
+def _card(certificate: Certificate, columns: pa.Schema, contract: Declared) -> str:
+    product, file = certificate.product, certificate.product.file
+    assert file is not None
+    kinds = _kinds(columns)
+    front = {
+        "pretty_name": product.name,
+        "tags": ["differential-privacy", "synthetic", "croissant"],
+        "configs": [{"config_name": "default", "data_files": file.name}],
+        "dataset_info": {
+            "features": [{"name": name, "dtype": hub} for name, (hub, _) in kinds.items()]
+        },
+    }
+    accounting = certificate.accounting
+    facts = _privacy(certificate) | {"account": accounting.account}
+    return "\n".join(
+        [
+            f"---\n{_FILL_IN}",
+            yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---",
+            f"# {product.name}\n",
+            f"{product.description}\n",
+            f"> {certificate.certifies}\n",
+            certificate.privacy_loss.statement + "\n",
+            "| privacy | |\n| --- | --- |",
+            *(f"| {name} | {value} |" for name, value in facts.items()),
+            "\n| column | type |\n| --- | --- |",
+            *(f"| {_cell(name)} | {hub} |" for name, (hub, _) in kinds.items()),
+            f"\n## Intended use\n\n{product.intended_use}\n",
+            "## Not covered\n",
+            *(f"- {sentence}" for sentence in certificate.not_covered),
+            "\n## Licence\n",
+            f"To fill in: `license` above, and `license`, `url` and `creator` in "
+            f"[{CROISSANT}]({CROISSANT}). The rows that this was made of are "
+            f"{product.data_source}, under {contract.source.licence}.",
+            "\n## Check\n",
+            f"`dpicl verify {file.name}` checks the file against its signed certificate, "
+            f"[{file.name}.certificate.json]({quote(file.name)}.certificate.json).\n",
+        ]
+    )
+
+
+def _cell(text: str) -> str:
+    """In a table of Markdown."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+
+
+_TERMS = (
+    "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes "
+    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
+    "samplingRate separator source subField transform"
+)
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "dpicl": "urn:dpicl:",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **{term: f"cr:{term}" for term in _TERMS.split()},
+}
+"""The one that Croissant 1.0 states, and a name for what is ours."""
