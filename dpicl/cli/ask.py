@@ -47,7 +47,7 @@ from dpicl.methods.tabular_answers import constant, constant_sentence, masses
 from dpicl.models.asking import AskedBy
 from dpicl.models.requests import Tallying, prompt
 from dpicl.models.spec import ModelSpec, prompts_of, score_prompts
-from dpicl.release.card import CARD, CROISSANT, MEDIA, card_files
+from dpicl.release.card import CARD, CROISSANT, card_files, check_card
 from dpicl.release.certificate_files import certificate_of
 from dpicl.release.door import quote_of, release_of
 from dpicl.release.names import accounts_of
@@ -170,8 +170,8 @@ def _checked(files: Files, request: ReleaseRequest, settings: Settings) -> Where
     form, method = files.form, request.method
     if form not in (*FORMS, *TABLE_FORMS):
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
-    if files.card and files.out is not None and files.out.suffix not in MEDIA:
-        raise ParameterError("card", files.out.name, f"an --out that ends in {', '.join(MEDIA)}")
+    if files.card and files.out is not None:
+        check_card(files.out, form)
     if form in TABLE_FORMS and method is not None and method not in TEXTUAL:
         check_has_rows(method)
     if files.quality is not None or files.plot is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -24,7 +24,11 @@ import yaml
 from dpicl.contract.declared import Declared
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import write_text
-from dpicl.release.certificate import Certificate, Parameters, rounded
+from dpicl.release.certificate import Certificate, rounded
+from dpicl.release.certificate_files import certificate_of, public_key, verify_file
+
+if TYPE_CHECKING:
+    from dpicl.release.release import Release
 
 CARD, CROISSANT = "README.md", "croissant.json"
 MEDIA = {
@@ -40,6 +44,7 @@ _TYPES = (
     (pa.types.is_date, "date32", "sc:Date"),
     (pa.types.is_timestamp, "timestamp[s]", "sc:DateTime"),
 )
+_OF_JSON = {str: pa.string(), float: pa.float64()}
 _FILL_IN = "# license: to fill in, a name of https://huggingface.co/docs/hub/repositories-licenses"
 
 
@@ -48,18 +53,44 @@ def card_files(path: Path) -> tuple[Path, Path]:
     return path.with_name(CARD), path.with_name(CROISSANT)
 
 
-def write_card(out: Path, certificate: Certificate, columns: pa.Schema, contract: Declared) -> None:
-    """Both, for a file that the certificate names. Raises ParameterError: other files stand there,
-    or the form of this one has no columns.
+def write_card(release: Release, out: Path) -> None:
+    """Both, for a file that a release wrote.
+
+    Raises:
+        CertificateError: the file is not as it was written.
+        ParameterError: there is no such file of this release, it has no columns, or other files
+            stand there.
     """
-    if out.suffix not in MEDIA:
-        raise ParameterError("card", out.name, f"a file whose name ends in {', '.join(MEDIA)}")
+    check_card(out, out.suffix.removeprefix("."))
+    certificate = verify_file(out, key=public_key(release.published.settings))
+    if certificate.evidence.release_id != release.certificate.evidence.release_id:
+        raise ParameterError("card", out.name, "a file that this release wrote")
+    columns = _json_columns(out) if out.suffix == ".jsonl" else release.arrow(1).schema
     card, croissant = card_files(out)
     stated = json.dumps(_croissant(certificate, columns), indent=1, ensure_ascii=False) + "\n"
-    for place, text in ((croissant, stated), (card, _card(certificate, columns, contract))):
+    described = _card(certificate, columns, release.contract)
+    for place, text in ((croissant, stated), (card, described)):
         write_text(place, text)
         if place.read_bytes() != text.encode():
             raise ParameterError("card", place.name, "a new file; another one stands there")
+
+
+def check_card(out: Path, form: str) -> None:
+    """Refuse a file that has no columns, or not those that its name suggests, with a
+    ParameterError.
+    """
+    if out.suffix not in MEDIA or out.suffix != f".{form}":
+        raise ParameterError("card", out.name, f"a {', '.join(MEDIA)} file of the same form")
+
+
+def _json_columns(out: Path) -> pa.Schema:
+    """Of lines of text and answer; not of chats."""
+    try:
+        with out.open() as file:
+            record = json.loads(file.readline())
+        return pa.schema({name: _OF_JSON[type(value)] for name, value in record.items()})
+    except (ValueError, AttributeError, KeyError):
+        raise ParameterError("card", out.name, "lines of text and answer, of form jsonl") from None
 
 
 def _kinds(columns: pa.Schema) -> dict[str, tuple[str, str]]:
@@ -71,16 +102,13 @@ def _kinds(columns: pa.Schema) -> dict[str, tuple[str, str]]:
     return kinds
 
 
-def _epsilon(spent: Parameters) -> str:
-    return "infinite" if spent.epsilon is None else rounded(spent.epsilon)
-
-
 def _privacy(certificate: Certificate) -> Mapping[str, object]:
     loss = certificate.privacy_loss
+    epsilon = loss.privacy_parameters.epsilon
     return {
         "unit": loss.privacy_unit,
         "neighbours": loss.neighbours,
-        "epsilon": _epsilon(loss.privacy_parameters),
+        "epsilon": "infinite" if epsilon is None else rounded(epsilon),
         "delta": rounded(loss.privacy_parameters.delta),
         "method": certificate.implementation.method,
         "simulation": certificate.simulation,
@@ -156,12 +184,9 @@ def _card(certificate: Certificate, columns: pa.Schema, contract: Declared) -> s
             "## Not covered\n",
             *(f"- {sentence}" for sentence in certificate.not_covered),
             "\n## Licence\n",
-            f"To fill in: `license` above, and `license`, `url` and `creator` in "
-            f"[{CROISSANT}]({CROISSANT}). The rows that this was made of are "
-            f"{product.data_source}, under {contract.source.licence}.",
-            "\n## Check\n",
-            f"`dpicl verify {file.name}` checks the file against its signed certificate, "
-            f"[{file.name}.certificate.json]({quote(file.name)}.certificate.json).\n",
+            f"To fill in: `license` above; `license`, `url` and `creator` in {CROISSANT}.\n",
+            f"Source: {product.data_source}, under {contract.source.licence}.",
+            f"\n## Check\n\n`dpicl verify {file.name}`, with {certificate_of(Path(file.name))}.\n",
         ]
     )
 
@@ -172,9 +197,9 @@ def _cell(text: str) -> str:
 
 
 _TERMS = (
-    "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes "
-    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
-    "samplingRate separator source subField transform"
+    "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format "
+    "includes isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated "
+    "replace samplingRate separator source subField transform"
 )
 _CONTEXT: dict[str, Any] = {
     "@language": "en",

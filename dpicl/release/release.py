@@ -297,22 +297,12 @@ class Release:
         write_certified(path, write, self.certificate, self.published.settings)
 
     def card(self, path: Path) -> None:
-        """A dataset card of Hugging Face and a Croissant file, README.md and croissant.json, beside
-        a file (.csv, .parquet, .jsonl) that this release wrote.
-
-        Raises:
-            CertificateError: the file is not as it was written.
-            ParameterError: there is no such file of this release, or other files stand there.
+        """README.md, a dataset card of Hugging Face, and croissant.json beside a file that this
+        release wrote. Raises DpiclError: it did not, or other files stand there.
         """
         from dpicl.release.card import write_card
-        from dpicl.release.certificate_files import public_key, verify_file
 
-        of_file = verify_file(path, key=public_key(self.published.settings))
-        if of_file.evidence.release_id != self.certificate.evidence.release_id:
-            raise ParameterError("card", path.name, "a file that this release wrote")
-        texts = pa.schema({"text": pa.string(), "answer": pa.string()})
-        columns = texts if path.suffix == ".jsonl" else self.arrow(1).schema
-        write_card(path, of_file, columns, self.contract)
+        write_card(self, path)
 
     def arrow(self, count: int | None = None, where: Where | None = None) -> pa.Table:
         """Rows of the released model, in the contract's columns and types; the same again for the
