@@ -153,6 +153,7 @@ OUTS = (
 )
 _CERTIFIED = f"{_STATE}: as the certificate has it"
 _WHEN = f"{_FACTS}; how long a run takes is not protected"
+_MLFLOW = "public because the server makes it"
 OBSERVED = (
     *(
         Leaf(f"openlineage/{name}", what, price, "anybody", is_compared)
