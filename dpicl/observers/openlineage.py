@@ -31,7 +31,7 @@ _SECONDS = 5.0
 
 
 @attr.define
-class DpiclPrivacyDatasetFacet(DatasetFacet):  # type: ignore[misc]
+class DpiclPrivacyDatasetFacet(DatasetFacet):
     """What a release promises, as its certificate has it."""
 
     release: str

@@ -13,7 +13,6 @@ Guarantee   none spent: made of the file's certificate, its columns, and the pub
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -102,7 +101,7 @@ def _kinds(columns: pa.Schema) -> dict[str, tuple[str, str]]:
     return kinds
 
 
-def _privacy(certificate: Certificate) -> Mapping[str, object]:
+def _privacy(certificate: Certificate) -> dict[str, object]:
     loss = certificate.privacy_loss
     epsilon = loss.privacy_parameters.epsilon
     return {
@@ -167,7 +166,7 @@ def _card(certificate: Certificate, columns: pa.Schema, contract: Declared) -> s
         },
     }
     accounting = certificate.accounting
-    facts = _privacy(certificate) | {"account": accounting.account}
+    facts = {**_privacy(certificate), "account": accounting.account}
     return "\n".join(
         [
             f"---\n{_FILL_IN}",
