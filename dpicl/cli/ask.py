@@ -48,6 +48,7 @@ from dpicl.methods.tabular_answers import constant, constant_sentence, masses
 from dpicl.models.asking import AskedBy
 from dpicl.models.requests import Tallying, prompt
 from dpicl.models.spec import ModelSpec, prompts_of, score_prompts
+from dpicl.release.card import CARD, CROISSANT, card_files, check_card
 from dpicl.release.certificate_files import certificate_of
 from dpicl.release.door import quote_of, release_of
 from dpicl.release.names import accounts_of
@@ -88,6 +89,7 @@ class Files:
         where: by column what all rows have, as it was typed.
         quality: for a page on how good the release is.
         plot: for a picture of its columns.
+        card: whether a dataset card and a Croissant file are written beside it.
     """
 
     out: Path | None
@@ -96,11 +98,13 @@ class Files:
     where: tuple[str, ...] = ()
     quality: Path | None = None
     plot: Path | None = None
+    card: bool = False
 
     @property
     def new(self) -> list[Path]:
         """All of them."""
-        return [path for path in (self.out, self.quality, self.plot) if path is not None]
+        cards = card_files(self.out) if self.card and self.out else ()
+        return [path for path in (self.out, self.quality, self.plot, *cards) if path is not None]
 
 
 _PICTURES = (".png", ".svg", ".pdf")
@@ -132,6 +136,9 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
         what = release.write(out, files.form, files.rows, where)
         told = (*release.worth, release.statement, *release.spent, *release.caveats)
         note(f"{out.name}: {what}", *told)
+        if files.card:
+            release.card(out)
+            note(f"{CARD}, {CROISSANT}: licence and publisher are left to fill in")
         if files.quality is not None:
             from dpicl.report.quality import quality_page
 
@@ -164,6 +171,8 @@ def _checked(files: Files, request: ReleaseRequest, settings: Settings) -> Where
     form, method = files.form, request.method
     if form not in (*FORMS, *TABLE_FORMS):
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
+    if files.card and files.out is not None:
+        check_card(files.out, form)
     if form in TABLE_FORMS and method is not None and method not in TEXTUAL:
         check_has_rows(method)
     if files.quality is not None or files.plot is not None:

@@ -71,6 +71,13 @@ Quality = Annotated[
     Path | None,
     typer.Option(help="A new file for a page on how good the release is; costs nothing."),
 ]
+Card = Annotated[
+    bool,
+    typer.Option(
+        "--card",
+        help="Write README.md, a dataset card of Hugging Face, and croissant.json beside the file.",
+    ),
+]
 
 
 @stoppable
@@ -113,6 +120,7 @@ def protect(
         ),
     ] = None,
     quality: Quality = None,
+    card: Card = False,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:
@@ -139,7 +147,7 @@ def protect(
         generator=generator,
         window=window,
     )
-    _release(request, Files(out, form, quality=quality), dry_run, as_json)
+    _release(request, Files(out, form, quality=quality, card=card), dry_run, as_json)
 
 
 @stoppable
@@ -175,6 +183,7 @@ def synth(
             "pairs of them, with error bars; costs nothing."
         ),
     ] = None,
+    card: Card = False,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:
@@ -199,7 +208,7 @@ def synth(
         anyway=anyway,
         window=window,
     )
-    files = Files(out, form, rows, tuple(where or ()), quality, plot)
+    files = Files(out, form, rows, tuple(where or ()), quality, plot, card)
     _release(request, files, dry_run, as_json)
 
 

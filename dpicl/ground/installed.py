@@ -24,6 +24,8 @@ _EXTRAS = {
         "torch",
         "transformers",
     ),
+    "mlflow": ("mlflow",),
+    "openlineage": ("openlineage",),
     "pipeline": (
         "dask",
         "distributed",

@@ -298,6 +298,14 @@ class Release:
 
         write_certified(path, write, self.certificate, self.published.settings)
 
+    def card(self, path: str | Path) -> None:
+        """README.md, a dataset card of Hugging Face, and croissant.json beside a file that this
+        release wrote. Raises DpiclError: it did not, or other files stand there.
+        """
+        from dpicl.release.card import write_card
+
+        write_card(self, Path(path))
+
     def arrow(self, count: int | None = None, where: Where | None = None) -> pa.Table:
         """Rows of the released model, in the contract's columns and types; the same again for the
         same number and condition.

@@ -38,6 +38,7 @@ from dpicl.ground.processes import ONE_THREAD, OWN_GROUP, VISIBLE, fork_server, 
 from dpicl.home.settings import Settings
 from dpicl.runs.artefacts import RESULTS, remove_private
 from dpicl.runs.chain import chain, rows_ready, stage_named
+from dpicl.runs.observed import observed
 from dpicl.runs.probe import probe
 from dpicl.runs.run_folder import LOCK, Plan, begun_together, read_plan, running
 from dpicl.runs.stage import Stage
@@ -274,8 +275,8 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
         RunError: some units failed; the others are done and reported.
         DpiclError: the only thing there was to do broke a rule.
     """
-    # so that the stop of another process leaves the private rows
-    with locked(run / LOCK, shared=True):
+    # the lock, so that the stop of another process leaves the private rows
+    with locked(run / LOCK, shared=True), observed(run):
         plan = read_plan(run)
         missing = [key for key in plan.units if not (run / "units" / key / RESULTS).exists()]
         schedule = _Schedule(executor)

@@ -23,6 +23,7 @@ from tests.docs.terminal import Terminal, commands_by_section, terminals
 from tests.harness import REPOSITORY, Place, answers, edited, free_port, new_place
 from tests.infra.databases import made_databases
 from tests.infra.recipes import COMPOSE, documents
+from tests.observers import lineage_server
 
 Changes = Mapping[str, str]
 SMALL = (
@@ -177,6 +178,15 @@ def test_the_page_on_metrics(reader: Reader) -> None:
             changed(served, {"9464": str(port)}),
             lambda log: answers(f"http://127.0.0.1:{port}/metrics"),
         )
+    observed = sections.pop("OpenLineage and MLflow")
+    with (
+        lineage_server() as (url, events),
+        terminals(place.root, environment, home=place.root) as (terminal,),
+    ):
+        (line,) = observed
+        small = {"http://127.0.0.1:5000": url, "dpicl run demo": f"dpicl run demo {SMALL}"}
+        terminal.type(changed(line, small))
+    assert [event["eventType"] for event in events] == ["START", "COMPLETE"]
     assert sections == {}
 
 

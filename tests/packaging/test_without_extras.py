@@ -78,7 +78,8 @@ def own(extra: str) -> set[str]:
 def _imported(requirement: str) -> str:
     match = re.match(r"[\w-]+", requirement)
     assert match is not None, requirement
-    return match[0].lower().replace("-", "_")
+    name = match[0].lower().replace("-", "_")
+    return {"mlflow_skinny": "mlflow", "openlineage_python": "openlineage"}.get(name, name)
 
 
 EXTRAS = brought_by("pipeline") | brought_by("local")

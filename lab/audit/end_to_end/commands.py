@@ -17,6 +17,7 @@ from unittest.mock import patch
 import pyarrow.csv as pa_csv
 
 from dpicl.ground.errors import StageFailed
+from dpicl.release.card import card_files
 from dpicl.release.certificate_files import certificate_of
 from dpicl.report import report_steps
 from dpicl.runs.execute import InProcess, run_units
@@ -48,10 +49,12 @@ def command_line(*arguments: str) -> Output:
 
 
 def _new_out(name: str) -> Path:
-    """A file that a release may be written to: what stood there, and its certificate, are gone."""
+    """A file that a release may be written to: what stood there, its certificate and its cards are
+    gone.
+    """
     out = Path(OUT) / name
     out.parent.mkdir(exist_ok=True)
-    for path in (out, certificate_of(out)):
+    for path in (out, certificate_of(out), *card_files(out)):
         path.unlink(missing_ok=True)
     return out
 
@@ -62,9 +65,9 @@ def protect(method: str, *, contract: str = NAME, more: tuple[str, ...] = ()) ->
     return lambda: command_line(*typed, "--out", str(_new_out(DEMONSTRATIONS)))
 
 
-def synth(method: str) -> Command:
+def synth(method: str, *, more: tuple[str, ...] = ()) -> Command:
     """`dpicl synth` of a few rows."""
-    typed = ("synth", NAME, "--method", method, "--epsilon", "1.0", "--rows", "20")
+    typed = ("synth", NAME, "--method", method, "--epsilon", "1.0", "--rows", "20", *more)
     return lambda: command_line(*typed, "--out", str(_new_out(ROWS)))
 
 

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Literal
 
 from dpicl.methods import METHODS
+from dpicl.observers.mlflow import MEASURES
 
 OUT_FILES = ("demonstrations.jsonl", "given.parquet", "rows.csv")
 """Files that commands of an audit are asked for."""
@@ -143,7 +144,87 @@ OUTS = (
         "what the release promised, signed",
         f"{_STATE}; and the digest of the file",
     ),
+    Leaf("out/README.md", "dataset card: what the certificate says, and the columns", _STATE),
+    Leaf(
+        "out/croissant.json",
+        "the same as a Croissant file",
+        f"{_STATE}; and the digest of the file",
+    ),
 )
+_CERTIFIED = f"{_STATE}: as the certificate has it"
+_WHEN = f"{_FACTS}; how long a run takes is not protected"
+_MLFLOW = "public because the server makes it"
+OBSERVED = (
+    *(
+        Leaf(f"openlineage/{name}", what, price, "anybody", is_compared)
+        for name, what, price, is_compared in (
+            ("eventType", "that a run starts, completes or fails", _FACTS, True),
+            ("eventTime", "when", _WHEN, False),
+            ("run/runId", "what both events of a run have", "public because it is random", False),
+            ("producer", "the program and its version", _FACTS, True),
+            ("schemaURL", "the form of the event", _FACTS, True),
+            ("job/namespace", "`OPENLINEAGE_NAMESPACE`", _FACTS, True),
+            ("job/name", "the pipeline", _FACTS, True),
+            ("inputs/NUMBER/namespace", "`OPENLINEAGE_NAMESPACE`", _FACTS, True),
+            ("inputs/NUMBER/name", "a contract, and no address of its rows", _FACTS, True),
+            ("outputs/NUMBER/namespace", "`OPENLINEAGE_NAMESPACE`", _FACTS, True),
+            ("outputs/NUMBER/name", "a contract and the name of a release", _STATE, True),
+        )
+    ),
+    *(
+        Leaf(f"openlineage/outputs/NUMBER/facets/dpicl_privacy/{name}", what, price)
+        for name, what, price in (
+            ("_producer", "the program and its version", _FACTS),
+            ("_schemaURL", "the form of the facet", _FACTS),
+            ("release", "the name of the release", _CERTIFIED),
+            ("method", "the method", _CERTIFIED),
+            ("unit", "whom it protects", _CERTIFIED),
+            ("neighbours", "which tables are neighbours", _CERTIFIED),
+            ("epsilon", "what was charged", _CERTIFIED),
+            ("delta", "what was charged", _CERTIFIED),
+            ("account", "who paid", _CERTIFIED),
+            ("account_epsilon", "what the account had spent with it", _CERTIFIED),
+            ("simulation", "whether the rows are public", _CERTIFIED),
+        )
+    ),
+    Leaf("mlflow/info/run_name", "the pipeline", _FACTS),
+    Leaf("mlflow/info/status", "that a run has started, completed or failed", _FACTS),
+    Leaf("mlflow/info/user_id", "`unknown`", _FACTS),
+    *(
+        Leaf(f"mlflow/info/{name}", what, _WHEN, "anybody", False)
+        for name, what in {"start_time": "when", "end_time": "when"}.items()
+    ),
+    *(
+        Leaf(
+            f"mlflow/info/{name}",
+            "MLflow's own",
+            "public because MLflow makes it",
+            "anybody",
+            False,
+        )
+        for name in ("run_id", "experiment_id", "artifact_uri", "lifecycle_stage")
+    ),
+    Leaf("mlflow/data/tags/mlflow.runName", "the pipeline", _FACTS),
+    *(
+        Leaf(f"mlflow/data/params/{name}", f"the run's {what}", _FACTS)
+        for name, what in {
+            "pipeline": "pipeline",
+            "dataset": "contracts",
+            "method": "methods",
+            "epsilon": "epsilons",
+        }.items()
+    ),
+    *(
+        Leaf(f"mlflow/data/metrics/DATA_SET/…/{name}", "of results.csv, the last seed", _DERIVED)
+        for name in MEASURES
+    ),
+    Leaf(
+        "mlflow/artifacts/DATA_SET/RELEASE.certificate.json",
+        "certificate of a release of the run",
+        _STATE,
+    ),
+)
+"""Fields that observers of runs send, where `OPENLINEAGE_URL` or `MLFLOW_TRACKING_URI` is set."""
 RUNS = (
     _of_run("plan.json", "what the run does", _FACTS),
     _of_run(
@@ -290,6 +371,7 @@ WITNESS = (
 PARTS: Mapping[str, Sequence[Leaf]] = {
     "Streams": (*STREAMS, METRICS),
     "The orchestrator": ORCHESTRATED,
+    "Observers of runs": OBSERVED,
     "Files that were asked for": OUTS,
     "A run": RUNS,
     "The state home": HOME,

@@ -25,8 +25,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import yaml
 
+from dpicl.ground.installed import contributed
 from dpicl.home.settings import Settings
 from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.runs.observed import GROUP
 
 SourceRow = Mapping[str, Any]
 SourceKind = Literal["csv", "folder", "batches", "query", "texts"]
@@ -281,7 +283,8 @@ class World:
     def entered(self) -> Iterator[None]:
         """Point this process's commands here, with nothing of the caller's own settings."""
         before, folder = dict(os.environ), Path.cwd()
-        for name in [name for name in before if name.startswith("DPICL_")]:
+        observers = contributed(GROUP).names  # nobody is told of an audit
+        for name in [name for name in before if name.startswith("DPICL_") or name in observers]:
             del os.environ[name]
         places = {
             "HOME": self.home,

@@ -270,7 +270,7 @@ def test_border_worlds_are_at_the_borders() -> None:
     [
         (Declaration(measured="public queries"), run("gdp_tabicl")),
         (Declaration(), protect("mst_tabicl")),
-        (Declaration(), synth("mst_tabicl")),
+        (Declaration(), synth("mst_tabicl", more=("--card",))),
         (Declaration("texts"), ask(QUERY)),
         (Declaration("query"), protect("gdp_tabicl")),
         (Declaration("texts"), run("few_shot_generation")),

@@ -1,0 +1,127 @@
+"""A card and a Croissant file beside a release: other programs read them, with the types of
+the columns, what was promised, and nothing of the rows.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mlcroissant
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from huggingface_hub import DatasetCard
+
+from dpicl.release.certificate import Certificate
+from dpicl.release.certificate_files import certificate_of
+from tests.cli.conftest import Cli
+from tests.harness import Place, charged, install, shop
+
+
+@pytest.fixture
+def table(place: Place) -> str:
+    return install(place, shop(private=True))
+
+
+def released(place: Place, cli: Cli, table: str, name: str) -> Path:
+    """A file of a release, with its card."""
+    folder = place.root / "published"
+    folder.mkdir()
+    out = folder / name
+    command = "protect" if name.endswith("jsonl") else "synth"
+    cli(f"{command} {table} --out {out} --epsilon 0.5 --card")
+    return out
+
+
+def croissant_of(out: Path) -> Any:
+    return json.loads((out.parent / "croissant.json").read_text())
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "demos.jsonl"])
+def test_croissant_is_valid_and_reads_the_rows(
+    place: Place, cli: Cli, table: str, name: str
+) -> None:
+    out = released(place, cli, table, name)
+    dataset = mlcroissant.Dataset(out.parent / "croissant.json")
+    assert not dataset.metadata.ctx.issues.errors
+    left = {one.split('"')[1].rpartition("/")[2] for one in dataset.metadata.ctx.issues.warnings}
+    assert left == {"license", "version", "citeAs"}  # the publisher's
+    first = next(iter(dataset.records("rows")))
+    fields = {key.removeprefix("rows/") for key in first}
+    read = {"jsonl": pa_json.read_json, "csv": pa_csv.read_csv, "parquet": pq.read_table}
+    assert fields == set(read[name.partition(".")[2]](out).column_names)
+
+
+def test_both_say_what_the_certificate_says(place: Place, cli: Cli, table: str) -> None:
+    out = released(place, cli, table, "rows.parquet")
+    certificate = Certificate.from_json(certificate_of(out).read_bytes())
+    card = DatasetCard.load(out.parent / "README.md")
+    stated = croissant_of(out)
+    assert card.data.license is None and "license" not in stated
+    assert certificate.certifies in card.text and certificate.certifies in stated["description"]
+    assert card.data.configs == [{"config_name": "default", "data_files": out.name}]
+    features = {one["name"]: one["dtype"] for one in card.data.dataset_info["features"]}
+    assert set(features) == set(pq.read_schema(out).names) and features["age"] == "int64"
+    loss = certificate.privacy_loss
+    assert stated["dpicl:epsilon"] == "0.5" and float(stated["dpicl:delta"]) == 0
+    assert stated["dpicl:unit"] == loss.privacy_unit
+    assert stated["dpicl:neighbours"] == loss.neighbours
+    assert stated["dpicl:method"] == certificate.implementation.method
+    for name in ("unit", "neighbours", "epsilon", "delta", "method"):
+        assert f"| {name} | {stated[f'dpicl:{name}']} |" in card.text
+    assert certificate.product.file is not None
+    (file,) = stated["distribution"]
+    assert (file["contentUrl"], file["sha256"]) == (out.name, certificate.product.file.sha256)
+
+
+def test_what_stands_in_their_place_is_refused_before_a_charge(
+    place: Place, cli: Cli, table: str
+) -> None:
+    (place.root / "README.md").write_text("mine")
+    out = place.root / "rows.csv"
+    assert "README.md: expected a new file" in cli.refused(f"synth {table} --out {out} --card")
+    demos = place.root / "demos.txt"
+    assert ".jsonl file of the same form" in cli.refused(
+        f"protect {table} --out {demos} --as text --card"
+    )
+    with place.entered():
+        assert not charged()
+    assert not out.exists() and (place.root / "README.md").read_text() == "mine"
+
+
+def test_a_card_is_of_a_file_of_its_release(place: Place, cli: Cli, table: str) -> None:
+    import dpicl
+    from dpicl.ground.errors import CertificateError, ParameterError
+
+    out = released(place, cli, table, "rows.parquet")
+    for name in ("README.md", "croissant.json"):
+        (out.parent / name).unlink()
+    with place.entered():
+        session = dpicl.Session(place.home)
+        other = session.protect(table, epsilon=0.25)
+        with pytest.raises(ParameterError, match="a file that this release wrote"):
+            other.card(out)
+        same = session.protect(table, epsilon=0.5)
+        same.card(out)
+        same.card(out)  # the same again
+        (out.parent / "README.md").write_text("mine")
+        with pytest.raises(ParameterError, match="another one stands there"):
+            same.card(out)
+        out.write_bytes(out.read_bytes() + b" ")
+        with pytest.raises(CertificateError):
+            same.card(out)
+
+
+def test_columns_of_any_name_and_words_of_any_kind_stay_readable(place: Place, cli: Cli) -> None:
+    contract = shop("odd", private=True)
+    contract["description"] = "Customers: --- | of a shop #1."
+    name = install(place, contract)
+    out = released(place, cli, name, "rows.csv")
+    card = DatasetCard.load(out.parent / "README.md")
+    front = (out.parent / "README.md").read_text().split("---\n")[1]
+    assert yaml.safe_load(front)["pretty_name"] == name == card.data.pretty_name
+    assert mlcroissant.Dataset(out.parent / "croissant.json").metadata.name == name
