@@ -1,5 +1,5 @@
 """The picture of README.md: `python -m tools.example_picture` runs the page's first block of Python
-in an empty folder, and keeps what it drew as docs/example.svg. Its noise is another one each time.
+in an empty folder, and keeps what it drew as docs/example.svg. Its noise differs each time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         own = {"DPICL_HOME": f"{folder}/home", "XDG_CONFIG_HOME": f"{folder}/config"}
         environment = os.environ | own | {"PYTHONPATH": str(ROOT)}
-        subprocess.run([sys.executable, "-c", block[1]], cwd=folder, env=environment, check=True)
+        command = [sys.executable, "-c", block[1]]
+        subprocess.run(command, cwd=folder, env=environment, check=True)  # noqa: S603
         shutil.copyfile(Path(folder) / "released.svg", ROOT / "docs" / "example.svg")
 
 

@@ -218,7 +218,7 @@ def test_the_library_can_be_imported_without_extras_but_for_the_parts_that_need_
 
 
 @pytest.mark.exhaustive
-def test_the_readme_s_example_of_the_library_runs_with_the_extra_that_it_installs(
+def test_the_readme_s_first_example_runs_with_the_extra_that_it_installs(
     tmp_path: Path,
 ) -> None:
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
