@@ -1,7 +1,8 @@
 """dpicl: in-context learning on private data with a differential-privacy guarantee.
 
     import dpicl
-    release = dpicl.protect(frame, {"columns": {...}}, epsilon=1, account="customers")
+    table, schema = dpicl.example()  # made-up customers, and what is publicly known of them
+    release = dpicl.protect(table, schema, epsilon=1, account="shop")
     release.table(10_000)
 
 The product is framework-free, its report and command line too: no orchestrator, no cluster, no
@@ -14,13 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpicl.contract import load_contract
+    from dpicl.data.example import Example, example
     from dpicl.methods import METHODS
     from dpicl.release import Release
     from dpicl.release.door import Query
     from dpicl.session import Session, protect
 
 __version__ = "0.1.0"
-__all__ = ["METHODS", "Query", "Release", "Session", "__version__", "load_contract", "protect"]
+__all__ = [
+    "METHODS",
+    "Example",
+    "Query",
+    "Release",
+    "Session",
+    "__version__",
+    "example",
+    "load_contract",
+    "protect",
+]
 
 
 def __dir__() -> list[str]:
@@ -35,6 +47,8 @@ def __getattr__(name: str) -> Any:
         from dpicl.release import door as place  # type: ignore[no-redef]
     elif name == "Release":
         from dpicl import release as place  # type: ignore[no-redef]
+    elif name in ("Example", "example"):
+        from dpicl.data import example as place  # type: ignore[no-redef]
     elif name == "load_contract":
         from dpicl import contract as place  # type: ignore[no-redef]
     elif name in ("Session", "protect"):

@@ -282,7 +282,7 @@ def show_budget(run: str) -> str:
             rows.append(
                 facts | {"cap": "none" if cap is None else cap, "left": left, "outlook": outlook}
             )
-    described = "Budget: what was spent and what is left, epsilon in nats"
+    described = "Budget: epsilon spent and epsilon left"
     create_table_artifact(
         key=artifact_key("budget", plan.pipeline_name), table=rows, description=described
     )

@@ -240,7 +240,7 @@ def plan(
         ),
     ] = None,
     epsilons: Annotated[
-        str, typer.Option(help=f"Privacy parameters of a release, in nats, {MANY}.")
+        str, typer.Option(help=f"Privacy parameters of a release, {MANY}.")
     ] = "0.3,1,3",
     signal: Annotated[
         str | None,

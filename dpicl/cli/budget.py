@@ -63,7 +63,7 @@ def print_accounts(*, as_json: bool) -> None:
     note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
     to = show(accounts, [table_of(SpentAccount, accounts)], as_json=as_json)
     if not as_json:
-        note(f"{records} records, chain intact; epsilon in nats")
+        note(f"{records} records, chain intact")
     _warn_of_declared(settings, to)
     if not as_json:
         note(f"ledger: {place}")
@@ -109,7 +109,7 @@ def print_quotes(quotes: Iterable[AccountQuote], *, as_json: bool) -> None:
         for line in quotes
     ]
     to = show(charges, [table_of(PlannedCharge, charges)], as_json=as_json)
-    note("epsilon in nats; a release is charged once per period, even if the rows change", to=to)
+    note("a release is charged once per period, even if the rows change", to=to)
 
 
 def change_cap(name: str, epsilon: float, delta: float | None) -> None:

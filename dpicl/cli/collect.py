@@ -27,7 +27,7 @@ _Reports = Annotated[
     ),
 ]
 _Epsilon = Annotated[
-    float, typer.Option(help=f"Privacy parameter of a client's answer, in nats. {_AS_AT_CLIENTS}")
+    float, typer.Option(help=f"Privacy parameter of a client's answer. {_AS_AT_CLIENTS}")
 ]
 _Out = Annotated[
     Path | None,

@@ -125,7 +125,7 @@ def _unreplaced(content: bytes) -> list[str]:
 
 def _print_derived(contract: Contract) -> None:
     """Bins, answers, attributes, groups and prompts, and whether they are stated."""
-    table = new_table("", "", "from the columns, or stated")
+    table = new_table("", "", "as stated, or made from the columns")
     target = contract.target
     cut = {attribute.column for attribute in contract.local}
     stated = sum(
@@ -145,12 +145,12 @@ def _print_derived(contract: Contract) -> None:
     table.add_row("label", "stated" if contract.label else "none", answers)
     parts = [f"{attribute.name} {attribute.part_count}" for attribute in contract.attributes]
     table.add_row(
-        "local",
+        "for clients",
         _origin(bool(contract.local), 1),
         _few(parts) + (f", label {target.count}" if contract.label else ""),
     )
     groups = [
-        f"{k}: " + " x ".join(key if key == "label" else key.column for key in keys)
+        f"{k} by " + " and ".join(key if key == "label" else key.column for key in keys)
         for k, keys in sorted(contract.group_keys.items())
     ]
     table.add_row(
@@ -171,7 +171,7 @@ def _few(values: Sequence[str], between: str = ", ", most: int = 12) -> str:
 
 
 def _origin(stated: int, total: int) -> str:
-    return "derived" if not stated else "stated" if stated == total else "some stated"
+    return "from columns" if not stated else "stated" if stated == total else "some stated"
 
 
 def _print_texts(contract: TextContract) -> None:

@@ -123,7 +123,7 @@ Method = Annotated[
 Trust = Annotated[
     str, typer.Option(help="Who sees true rows: central, a curator; local, the client alone.")
 ]
-Epsilon = Annotated[str, typer.Option(help="Privacy parameter of the release, in nats.")]
+Epsilon = Annotated[str, typer.Option(help="Privacy parameter of the release.")]
 MethodOptions = Annotated[
     list[str] | None,
     typer.Option("--option", help="An option of the method, NAME=VALUE; may be repeated."),

@@ -154,8 +154,8 @@ def print_forecasts(*, as_json: bool) -> None:
     if not as_json:
         series, unknown = series_forecasts(settings)
         note(
-            f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within "
-            f"its period is free; benchmarks have no cap",
+            f"{len(scheduled)} scheduled pipelines; repeating a release within its period "
+            "is free; benchmarks have no cap",
             *_uncharged(scheduled),
             *(line.sentence for line in series),
             *unknown,

@@ -264,7 +264,7 @@ def ask(
         typer.Option(help="Answer rows with these demonstrations of `dpicl protect`, at no cost."),
     ] = None,
     epsilon: Annotated[
-        str, typer.Option(help="Privacy parameter of all --count queries together, in nats.")
+        str, typer.Option(help="Privacy parameter of all --count queries together.")
     ] = "1",
     count: Annotated[
         int,

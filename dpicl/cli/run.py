@@ -97,7 +97,7 @@ def run(
         str | None, typer.Option(help=f"Methods, {MANY}.", autocompletion=options.many_methods)
     ] = None,
     epsilons: Annotated[
-        str | None, typer.Option(help=f"Privacy parameters, in nats, {MANY}; `inf` for no privacy.")
+        str | None, typer.Option(help=f"Privacy parameters, {MANY}; `inf` for no privacy.")
     ] = None,
     shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}.")] = None,
     seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,

@@ -31,11 +31,11 @@ _EXTRAS = {
         "distributed",
         "fastapi",
         "great_expectations",
-        "matplotlib",
         "prefect",
         "prefect_dask",
         "prometheus_client",
     ),
+    "plot": ("matplotlib",),
     "postgresql": ("psycopg",),
     "tabular": ("tabicl", "tabpfn"),
 }

@@ -173,13 +173,14 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
             return (
                 f"{charged_together(contract, cost.nominal)}; averages of any window of them, of "
-                f"all rows and no subsample, demonstrate for any number "
-                "of queries. Every number of shots and every seed is a release of its own."
+                "all rows and no subsample, answer any number of queries. Another number of shots, "
+                "or another seed, is another release and charged again."
             )
         return (
-            f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and "
-            f"{cost.charged.epsilon:.4g}-DP counting the secret subsample; it answers any number "
-            "of queries. Every number of shots and every seed is a release of its own."
+            "Each released set of demonstrations has differential privacy with epsilon "
+            f"{cost.nominal.epsilon:.4g}, and {cost.charged.epsilon:.4g} counting the secret "
+            "subsample; it answers any number of queries. Another number of shots, or another "
+            "seed, is another release and charged again."
         )
 
     def alternatives(self, contract: Contract) -> Alternatives:

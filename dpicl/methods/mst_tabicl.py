@@ -205,18 +205,14 @@ class MstTabicl(CentralRows[NoisyCounts]):
         nominal = cost.nominal
         if self.is_series(contract):
             return (
-                f"{charged_together(contract, nominal)}; rows of any window of them demonstrate "
-                f"for any number of queries and shots."
+                f"{charged_together(contract, nominal)}; rows, demonstrations and answers that are "
+                "made of any window of them cost nothing more."
             )
-        promise = (
-            f"({nominal.epsilon:.4g}, {nominal.delta:.2g})"
-            if nominal.delta
-            else f"{nominal.epsilon:.4g}"
-        )
+        delta = f" and delta {nominal.delta:.2g}" if nominal.delta else ""
         return (
-            f"The released counts{self.bins_statement(contract)} are {promise}-DP; rows drawn from "
-            "their model demonstrate for any number of queries and shots. Every seed is a release "
-            "of its own."
+            f"The released counts{self.bins_statement(contract)} have differential privacy with "
+            f"epsilon {nominal.epsilon:.4g}{delta}; rows, demonstrations and answers that are made "
+            "of them cost nothing more. Another seed is another release and charged again."
         )
 
     def measure(

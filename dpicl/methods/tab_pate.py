@@ -178,9 +178,9 @@ class TabPate(CentralRows[Labelled]):
         sizes = self.sizes(contract, point)
         return (
             f"The votes of {sizes.teachers} teachers on {sizes.queries} queries"
-            f"{self.bins_statement(contract)} are {cost.nominal.epsilon:.4g}-DP; rows with labels "
-            "by these demonstrate for any number of queries and shots. Every seed is a release of "
-            "its own."
+            f"{self.bins_statement(contract)} have differential privacy with epsilon "
+            f"{cost.nominal.epsilon:.4g}; rows with labels by them, and demonstrations and answers "
+            "made of these, cost nothing more. Another seed is another release and charged again."
         )
 
     def column_errors(

@@ -90,9 +90,10 @@ class TabPe(CentralRows[Votes]):
     def statement(self, contract: Contract, point: Point[TabPeOptions], cost: CellCost) -> str:
         """See `Method`."""
         return (
-            f"All released votes{self.bins_statement(contract)} together are "
-            f"{cost.nominal.epsilon:.4g}-DP; rows drawn by them demonstrate for any number of "
-            "queries and shots. Every seed is a release of its own."
+            f"All released votes{self.bins_statement(contract)} together have differential privacy "
+            f"with epsilon {cost.nominal.epsilon:.4g}; rows drawn by them, and demonstrations and "
+            "answers made of these, cost nothing more. Another seed is another release and charged "
+            "again."
         )
 
     def column_errors(

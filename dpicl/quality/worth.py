@@ -360,11 +360,11 @@ class Quality:
         if self.row_count is not None and self.effective_rows is not None:
             rows = f"{round(self.row_count):,d}"
             yield (
-                f"as exact as {round(self.effective_rows):,d} rows without noise, of a table of "
-                f"about {rows}"
+                f"as exact as counting {round(self.effective_rows):,d} of the about {rows} rows "
+                "without noise"
                 if self.effective_rows < self.row_count
-                else f"as exact as the table of about {rows} rows itself, as far as it stands for "
-                f"others like them"
+                else f"as exact as counting all of the about {rows} rows without noise, as far as "
+                "they stand for others like them"
             )
         for what, marginals in self.kinds:
             mean = f"{fmean(marginal.expected for marginal in marginals):.3f}"
@@ -381,7 +381,7 @@ class Quality:
             yield (
                 f"{score.measure} of a {'model' if score.is_number else 'classifier'} fitted on "
                 f"released rows: {score.estimate:.3g}, {LEVEL:.0%} between {score.low:.3g} and "
-                f"{score.high:.3g}; these rows promise {score.promised:.3g}{in_truth}"
+                f"{score.high:.3g}; on released rows it would seem {score.promised:.3g}{in_truth}"
             )
         if not self.columns and not self.noise:
             yield (

@@ -373,7 +373,7 @@ def most_rows(contract: Declared) -> str:
     assert person is not None
     if not periods:
         return f"{person.max_rows}"
-    back = ", those that take others back among them" if contract.takes_back else ""
+    back = ", corrections included" if contract.takes_back else ""
     return (
         f"{person.max_rows} in a period and {person.rows_in_horizon} in all {periods} periods{back}"
     )

@@ -94,7 +94,7 @@ def in_odds(manifest: Manifest) -> str:
         return ""
     return (
         "In odds: one release multiplies the odds of any suspicion about one of them by at most "
-        f"{', '.join(factors)} (e to the power of what it costs){_but(manifest)}."
+        f"{', '.join(factors)} (e^ε, with the ε that is charged){_but(manifest)}."
     )
 
 

@@ -144,8 +144,8 @@ def bold_is(results: pd.DataFrame) -> str:
     """What is bold in a table of a metric, and of whole texts and numbers what the metrics are."""
     metrics = [
         (
-            "Bold: better by more than noise than the majority label and than zero-shot, where "
-            "these are known."
+            "Bold: better than the majority label and than zero-shot, where these are known, by "
+            "more than chance explains."
         )
     ]
     if of_texts(results).any():

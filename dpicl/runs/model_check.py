@@ -151,9 +151,9 @@ def _rows_steps(spec: ModelSpec) -> Iterator[CheckedStep]:
     together = ask(values[:3])
     check_scores(about, alone, together, tolerance=tolerance_of(spec))
     yield CheckedStep(
-        "answers rows alike, alone and together",
+        "answers rows one by one as in a batch",
         True,
-        f"apart by {np.abs(alone - together).max():.1g} nats",
+        f"log-probabilities differ by at most {np.abs(alone - together).max():.1g}",
     )
 
 
@@ -174,11 +174,11 @@ def _scores(scorer: Scorer, spec: ModelSpec) -> CheckedStep:
         if tally
         else ""
     )
-    reads = f"; read by {scorer.reads}" if hasattr(scorer, "reads") else ""
+    reads = f"; reads {scorer.reads}" if hasattr(scorer, "reads") else ""
     return CheckedStep(
-        "scores labels alike, alone and together",
+        "scores labels one by one as in a batch",
         True,
-        f"apart by {np.abs(alone - together).max():.1g} nats{reads}{sent}",
+        f"log-probabilities differ by at most {np.abs(alone - together).max():.1g}{reads}{sent}",
     )
 
 
@@ -214,16 +214,16 @@ def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[CheckedStep]:
     model = cast(GeneratorModel, scorer)
     public, *voters = (model.leading + model.encode(text) for text in PROMPTS)
     requests = [VoteRequest(public, tuple(voters), ()), VoteRequest(voters[0], (), ())]
-    for name, kept in (("votes on a text", False), ("votes, with what was read kept", True)):
+    for name, kept in (("votes on a text", False), ("votes on a text that is read once", True)):
         public_answer(spec.name, lambda kept=kept: check_votes(model, requests, _RULE, kept=kept))  # type: ignore[misc]
         yield CheckedStep(
             name,
             True,
-            ""
+            "read anew for every token"
             if not kept
-            else "kept"
+            else "the same votes"
             if getattr(scorer, "steps", False)
-            else "nothing can be kept: read anew, slower",
+            else "it cannot: read anew for every token, slower",
         )
 
 

@@ -33,7 +33,7 @@ def test_commands_print_what_their_type_says(place: Place, cli: Cli) -> None:
     asked = place.dpicl("run daily --dry-run --json")
     price = place.dpicl("protect till --method gdp_tabicl --shots 2 --dry-run --json")
     (quote,) = printed("dpicl run PIPELINE --dry-run", asked.stdout)
-    assert "epsilon in nats" in asked.stderr
+    assert "charged once per period" in asked.stderr
     assert (
         quote["releases"],
         quote["charged_before"],

@@ -21,10 +21,10 @@ from tools.reference import COMMANDS
 CHECKS = [
     "fits the memory",
     "loads",
-    "scores labels alike, alone and together",
+    "scores labels one by one as in a batch",
     "scores labels of which one begins another",
     "votes on a text",
-    "votes, with what was read kept",
+    "votes on a text that is read once",
     "writes",
 ]
 
@@ -35,7 +35,9 @@ def test_a_local_model_is_checked_in_all_that_a_run_asks_of_it(place: Place, cli
     found = TypeAdapter(COMMANDS["dpicl model check MODEL"]).validate_json(text, strict=True)
     assert found.usable and [one.check for one in found.checks] == CHECKS
     assert "float32 on cpu" in found.checks[1].detail and "random weights" in found.checks[1].detail
-    assert "shared beginnings" in found.checks[2].detail and found.checks[5].detail == "kept"
+    assert (
+        "shared beginnings" in found.checks[2].detail and found.checks[5].detail == "the same votes"
+    )
 
 
 def test_a_served_model_says_how_it_is_queried(place: Place, cli: Cli) -> None:
@@ -83,7 +85,7 @@ def test_a_model_of_tables_is_asked_about_rows(
     assert found["usable"]
     assert [one["check"] for one in found["checks"]] == [
         "loads",
-        "answers rows alike, alone and together",
+        "answers rows one by one as in a batch",
     ]
     assert "random weights" in found["checks"][0]["detail"]
 

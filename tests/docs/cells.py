@@ -83,9 +83,12 @@ def missing(shown: str, output: str) -> str | None:
 def alike(shown: str, output: str) -> bool:
     """Whether two outputs have as many lines, each with the same first word and as many words.
 
-    A line that is shown with `…` may be there or not: one of its first three words.
+    A line that is shown with `…` may be there or not: one of its first three words. Below a last
+    line of `…` alone there may be more.
     """
     one, other = ([line.split() for line in text.strip().splitlines()] for text in (shown, output))
+    goes_on = one[-1:] == [["…"]]
     loose = [line[:3] for line in one if "…" in line]
     one, other = ([line for line in lines if line[:3] not in loose] for lines in (one, other))
+    other = other[: len(one)] if goes_on else other
     return [(line[0], len(line)) for line in one] == [(line[0], len(line)) for line in other]

@@ -2,7 +2,9 @@
 why by none.
 """
 
-OUTSIDE = {"../README.md", "../CONTRIBUTING.md", "methods.md", "real-model.md"}
+README = "../README.md"
+"""Followed by test_readme.py."""
+OUTSIDE = {README, "../CONTRIBUTING.md", "methods.md", "real-model.md"}
 """Pages that name commands one by one; those of real-model.md take hours: test_running_time.py and
 test_real_model.py run them in small.
 """
@@ -11,14 +13,10 @@ AS_THEY_STAND = {"how-to/cluster.md", "how-to/schedule.md", "how-to/watch.md"}
 
 TYPED = {
     "dpicl run few-shot-demo": ("tests/cli/test_text_commands.py", "few-shot-demo"),
-    "dpicl contract new": ("tests/cli/test_contract_schema.py", "contract new"),
     "dpicl contract check": ("tests/cli/test_contract_schema.py", "contract check"),
     "dpicl protect": ("tests/cli/test_protect.py", "protect "),
-    "dpicl ask --demos": ("tests/cli/test_ask_demos.py", "--demos "),
     "dpicl ask": ("tests/cli/test_ask_command.py", "ask "),
     "python -m dpicl.client": ("tests/cli/test_client.py", "dpicl.client"),
-    "make demo": (".ci/run", "make demo"),
-    "make test": (".ci/run", "make test"),
 }
 """How a command begins, by which test it is typed, and the words there; of several beginnings the
 longest counts.

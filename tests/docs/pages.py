@@ -6,8 +6,9 @@ compared; `…` matches any text, white space any white space. A `python` block 
 cell of a notebook, and a `text` block below it what it displays; in `text noise` values are drawn
 anew, so the first word and the number of words of each line are compared.
 
-Commands that are not run are listed with reasons in test_pages.py; those of README, CONTRIBUTING
-and docs/methods.md are run by the tests that looked_up.py lists; those that keep running or need
+Commands that are not run are listed with reasons in test_pages.py; README is followed by
+test_readme.py; commands of CONTRIBUTING and docs/methods.md are run by the tests that looked_up.py
+lists; those that keep running or need
 several hosts by test_typed.py. docs/reference is written by `make reference`, and test_reference.py
 compares it with the code. `make docs` refuses a dead link, a missing heading and a page outside the
 site's menu.

@@ -232,5 +232,8 @@ def test_a_cell_is_compared_with_what_a_notebook_would_display() -> None:
     assert optional.missing("a 2\n") is None
     assert optional.missing("a 2\nb of 2 x\n") is None
     assert optional.missing("a 2\nc\n")
+    begun = Cell("", "a 1\n…\n", is_noise=True)
+    assert begun.missing("a 2\nc\nd e\n") is None
+    assert begun.missing("c\na 2\n") and begun.missing("")
     with pytest.raises(ZeroDivisionError):
         Cell("1 / 0").run({})

@@ -210,7 +210,7 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
         ),
         "report-demo": ("The whole report", "run retried"),
         "budget-demo": (
-            "Budget: what was spent and what is left, epsilon in nats",
+            "Budget: epsilon spent and epsilon left",
             "account releases charged_now",
             "breast_cancer-clients 2",
         ),

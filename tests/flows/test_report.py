@@ -131,7 +131,7 @@ def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is
             "a suspicion of 1 % about any of them becomes at most 1.34 % at ε = 1, at most 23.5 % "
             "at ε = 5" in plain
         )
-        assert "by at most 1.34 at ε = 1, 30 at ε = 5 (e to the power of what it costs)." in plain
+        assert "by at most 1.34 at ε = 1, 30 at ε = 5 (e^ε, with the ε that is charged)." in plain
         first = plain.index(
             "GDP-TabICL on adult, better than always answering the majority label (0.750) by more "
             "than noise: in-context answers from ε = 5 on"

@@ -104,7 +104,7 @@ def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["methods"] == {NAME: {"draw_version": 1, "post_version": 1}}
     report = (run / "report.html").read_text("utf-8")
-    assert "Noisy label" in report and "The released counts are" in report
+    assert "Noisy label" in report and "The released counts have" in report
     for lost in (run / "report.html", unit / "results.json", unit / "released_labels.json"):
         lost.unlink()
     resumed = place.dpicl("run", "--resume", "mine", PYTHONPATH=installed, timeout=300)

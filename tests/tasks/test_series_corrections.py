@@ -143,9 +143,7 @@ def test_certificate_statement_and_page_say_so(place: Place) -> None:
     put(place, signed(visits()))
     night(4)
     contract = series_contract(tree())
-    assert "3 in all 12 periods, those that take others back among them" in unit_in_words(
-        "person", contract
-    )
+    assert "3 in all 12 periods, corrections included" in unit_in_words("person", contract)
     page = series_page(
         series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=2)
     )

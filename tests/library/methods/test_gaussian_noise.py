@@ -164,7 +164,7 @@ def test_delta_is_the_budgets_where_nobody_says_it_and_part_of_the_name(name: st
     )
     named = method.identity(contract, asked)
     assert method.identity(contract, stated) == named != method.identity(other, asked)
-    assert ", 1e-06)-DP" in method.statement(contract, asked, cost)
+    assert " and delta 1e-06; " in method.statement(contract, asked, cost)
 
 
 @METHOD

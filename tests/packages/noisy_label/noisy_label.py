@@ -63,7 +63,8 @@ class NoisyLabel(TabularMethod[list[int]]):
     def statement(self, contract: Contract, point: Point[Options], cost: CellCost) -> str:
         """Of the counts."""
         return (
-            f"The released counts are {cost.nominal.epsilon:.4g}-DP; they answer any number of "
+            "The released counts have differential privacy with epsilon "
+            f"{cost.nominal.epsilon:.4g}; they answer any number of "
             f"queries."
         )
 
