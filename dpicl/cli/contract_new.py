@@ -23,12 +23,8 @@ from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
 from dpicl.contract.declared import Budget, Person
 from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assembled, can_be_named
-from dpicl.contract.draft_columns import (
-    columns_of_rows,
-    columns_of_schema,
-    missing_marker,
-    person_of_rows,
-)
+from dpicl.contract.draft_columns import columns_of_rows, missing_marker, person_of_rows
+from dpicl.contract.draft_schema import read_schema
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.data.reading.files import read_text_table
 from dpicl.data.reading.parse import as_text, check_commas, check_distinct
@@ -58,6 +54,7 @@ class NewContract:
     epsilon: str | None
     population: int | None
     schema: Path | None
+    table: str | None
     ask: bool
 
 
@@ -105,8 +102,8 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
         columns = "1 column" if draft.open_count == 1 else f"{draft.open_count} columns"
         advice = f"No row of {wanted.file.name} was looked at. Bounds "
         advice += (
-            f"or categories of {columns} are not known yet: write what is publicly known in every "
-            "line marked FILL IN; until then the contract is refused."
+            f"or categories of {columns} are not known yet from {draft.origin}: write what is "
+            "publicly known in every line marked FILL IN; until then the contract is refused."
             if draft.open_count
             else f"and categories are those of {draft.origin}: replace any that were read off rows "
             f"by what is publicly known."
@@ -145,20 +142,20 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         raise ParameterError(
             "file", wanted.file.name, "a file below the folder that DPICL_DATA names"
         )
-    columns, ignored = (
-        columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], {})
-    )
+    if wanted.table is not None and wanted.schema is None:
+        raise ParameterError("table", wanted.table, "--schema beside it")
+    schema = read_schema(wanted.schema, place.name, wanted.table) if wanted.schema else None
     stated = Draft(
         name,
         place.relative_to(settings.data.resolve()).as_posix(),
-        tuple(columns),
+        schema.columns if schema else (),
         wanted.label,
         tuple(wanted.positive),
         population=wanted.population,
         origin=" and ".join(
-            [*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])]
+            [*([schema.origin] if schema else []), *(["answers"] if wanted.ask else [])]
         ),
-        ignored=ignored,
+        ignored=schema.ignored if schema else {},
     )
     if wanted.ask:
         return ask_contract(stated, wanted.epsilon)

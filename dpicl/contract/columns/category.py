@@ -170,7 +170,7 @@ class CategoryColumn(AnyColumn):
         unknown = sorted(set(self.texts) - set(self.categories))
         if unknown:
             raise ValueError(f"texts names {unknown[0]!r}; expected only listed categories")
-        unknown = sorted(set(self.groups.values()) - set(self.categories))
+        unknown = sorted({*self.groups.values()} - ({*self.categories} - {MISSING}))
         if unknown:
             raise ValueError(f"groups names {unknown[0]!r}; expected only listed categories")
         if (code := next((code for code in self.groups if "*" in code[:-1]), None)) is not None:
@@ -178,8 +178,8 @@ class CategoryColumn(AnyColumn):
         for category in self.categories:
             if group_of(category, self._stated_groups) not in (None, category):
                 raise ValueError(
-                    f"groups has the category {category!r} among the codes of another one; expected "
-                    "other names of groups, since a group's name is in the group itself"
+                    f"groups has the category {category!r} among codes of another one; expected "
+                    "other names of groups, each of which is in itself"
                 )
         return self
 

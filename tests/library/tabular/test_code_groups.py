@@ -78,10 +78,11 @@ def test_one_row_changes_one_cell(codes: list[str], data: st.DataObject) -> None
     ("groups", "more", "phrase"),
     [
         ({"I2*1": "a", "b": "c"}, {}, "groups has 'I2*1'; expected a code, or its beginning"),
-        ({"a": "b", "b": "c"}, {}, "groups has the category 'b' among the codes of another"),
+        ({"a": "b", "b": "c"}, {}, "groups has the category 'b' among codes of another one"),
         ({"a": "b", "c": "d"}, {"categories": ["b"]}, "groups names 'd'; expected only listed"),
         ({str(one): f"g{one}" for one in range(300)}, {}, "has 300 values; expected at most 256"),
         ({"I*": ["heart"]}, {}, "columns.code"),
+        ({"a": "b", "c": "(missing)"}, {"nullable": True}, "groups names '(missing)'"),
         (ICD, {"missing": ["I99"]}, "has 'I99' among its values"),
     ],
 )
