@@ -83,7 +83,7 @@ def _property(name: str, column: Column) -> dict[str, Any]:
         if column.groups:
             told["logicalType"] = "string"
             told["customProperties"] = _named({GROUPS: _typed_groups(column)})
-        elif column.type != "boolean":
+        elif kind != "boolean":
             arguments = {"validValues": listed}
             told["quality"] = [{"metric": "invalidValues", "arguments": arguments, "mustBe": 0}]
         return told
