@@ -24,12 +24,8 @@ from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
 from dpicl.contract.declared import Budget, Person, Source
 from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assembled, can_be_named
-from dpicl.contract.draft_columns import (
-    columns_of_rows,
-    columns_of_schema,
-    missing_marker,
-    person_of_rows,
-)
+from dpicl.contract.draft_columns import columns_of_rows, missing_marker, person_of_rows
+from dpicl.contract.draft_schema import read_schema
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.data.reading.parse import as_text, check_distinct
 from dpicl.data.reading.typed_columns import check_taken
@@ -60,6 +56,7 @@ class NewContract:
     epsilon: str | None
     population: int | None
     schema: Path | None
+    table: str | None
     ask: bool
     decimal: str | None = None
     dates: str | None = None
@@ -109,8 +106,8 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
         columns = "1 column" if draft.open_count == 1 else f"{draft.open_count} columns"
         advice = f"No row of {wanted.file.name} was looked at. Bounds "
         advice += (
-            f"or categories of {columns} are not known yet: write what is publicly known in every "
-            "line marked FILL IN; until then the contract is refused."
+            f"or categories of {columns} are not known yet from {draft.origin}: write what is "
+            "publicly known in every line marked FILL IN; until then the contract is refused."
             if draft.open_count
             else f"and categories are those of {draft.origin}: replace any that were read off rows "
             f"by what is publicly known."
@@ -156,26 +153,26 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
             "a file below the folder that DPICL_DATA names: "
             + ("it is not set" if settings.data is None else str(settings.data.resolve())),
         )
+    if wanted.table is not None and wanted.schema is None:
+        raise ParameterError("table", wanted.table, "--schema beside it")
     file = place.relative_to(settings.data.resolve()).as_posix()
     told = {"decimal": wanted.decimal, "dates": wanted.dates}
     written = {key: value for key, value in told.items() if value is not None}
     if place.is_file():  # how the file is written is told by its first line, in which no row is
         written = written_as(_first_line(place), place.name) | written
     source = validate(Source, {"file": file, **written}, f"{name}.yaml")
-    columns, ignored = (
-        columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], {})
-    )
+    schema = read_schema(wanted.schema, place.name, wanted.table) if wanted.schema else None
     stated = Draft(
         name,
         file,
-        tuple(columns),
+        schema.columns if schema else (),
         wanted.label,
         tuple(wanted.positive),
         population=wanted.population,
         origin=" and ".join(
-            [*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])]
+            [*([schema.origin] if schema else []), *(["answers"] if wanted.ask else [])]
         ),
-        ignored=ignored,
+        ignored=schema.ignored if schema else {},
         written=written,
     )
     if wanted.ask:

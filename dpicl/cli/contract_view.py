@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.base import IN_FULL
 from dpicl.contract.draft import unreplaced
 from dpicl.contract.load import accepted
+from dpicl.contract.odcs import odcs_text
 from dpicl.contract.rules import advice
 from dpicl.contract.text import PUBLISHED
 from dpicl.data.central.exact_counts import bin_count
@@ -62,6 +64,11 @@ def print_contract(contract: Contract | TextContract, *, replaces_shipped: bool 
         table.add_row(name, column.type, column.described)
     console.print(table)
     _print_derived(contract)
+
+
+def print_odcs(contract: Contract) -> None:
+    """A data contract on standard output, whatever else is printed."""
+    sys.stdout.write(odcs_text(contract))
 
 
 def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:

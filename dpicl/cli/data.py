@@ -11,7 +11,7 @@ import typer
 from dpicl.cli import options
 from dpicl.cli.options import MANY, AsJson, ContractName
 from dpicl.cli.terminal import errors, say, split_values
-from dpicl.ground.errors import CertificateError, DpiclError
+from dpicl.ground.errors import CertificateError, DpiclError, ParameterError
 from dpicl.ground.shutdown import INTERRUPTED
 from dpicl.home.settings import Settings
 
@@ -35,8 +35,14 @@ def new_contract(
     schema: Annotated[
         Path | None,
         typer.Option(
-            help="Take columns from this Table Schema, Data Package or JSON Schema, or a .parquet "
-            "file's types."
+            help="Take columns from this Table Schema, Data Package, JSON Schema, dbt schema.yml "
+            "or ODCS data contract, or a .parquet file's types."
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="With --schema of several tables: which of them. Default: the file's name."
         ),
     ] = None,
     ask: Annotated[
@@ -87,16 +93,17 @@ def new_contract(
     from dpicl.cli.contract_new import NewContract, write_contract
 
     wanted = NewContract(
-        file,
-        name,
-        label,
-        tuple(split_values(positive or "")),
-        epsilon,
-        population,
-        schema,
-        ask,
-        decimal,
-        dates,
+        file=file,
+        name=name,
+        label=label,
+        positive=tuple(split_values(positive or "")),
+        epsilon=epsilon,
+        population=population,
+        schema=schema,
+        table=table,
+        ask=ask,
+        decimal=decimal,
+        dates=dates,
     )
     try:
         write_contract(wanted, Settings.from_environment())
@@ -126,14 +133,28 @@ def check(
 
 
 @contract_app.command("show")
-def show(contract: ContractName) -> None:
+def show(
+    contract: ContractName,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="odcs: as an Open Data Contract Standard data contract, of a table. Default: a "
+            "page for people.",
+        ),
+    ] = None,
+) -> None:
     """Show what a contract says about a data set."""
-    from dpicl.cli.contract_view import print_contract
+    from dpicl.cli.contract_view import print_contract, print_odcs
 
     settings = Settings.from_environment()
-    print_contract(
-        settings.declared(contract), replaces_shipped=settings.replaces_shipped(contract)
-    )
+    if form is None:
+        replaced = settings.replaces_shipped(contract)
+        print_contract(settings.declared(contract), replaces_shipped=replaced)
+    elif form == "odcs":
+        print_odcs(settings.contract(contract))
+    else:
+        raise ParameterError("as", form, "odcs")
 
 
 @data_app.command("list")

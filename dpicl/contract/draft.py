@@ -28,6 +28,8 @@ from dpicl.ground.yaml_file import parse_yaml
 MARK = "# LOOKED: replace by what is publicly known"
 FILL_IN = "# FILL IN: what is publicly known"
 UNNAMED = "a name that a contract cannot write; give it another by `source: {rename: {...}}`"
+GROUPS = "codeGroups"
+"""The custom property of ODCS that holds a column's `groups`."""
 _BARE = re.compile(r"[^\W\d][\w-]*( [\w-]+)*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 """What some reader of YAML takes for something else than text."""
@@ -50,6 +52,8 @@ class DraftColumn:
     value_type: ValueType = "category"
     """In which the categories are written."""
     nullable: bool = False
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """The map by which the categories are groups of codes, if they are."""
     note: str = ""
     """What its publisher says of it, for the person who fills it in."""
 
@@ -82,6 +86,11 @@ class DraftColumn:
         if self.is_listed:
             stated = [value_of(category, self.value_type) for category in self.categories] or None
             values = f", categories: {_json(stated)}" if self.type == "category" else ""
+            if self.groups:
+                typed = {
+                    code: value_of(group, self.value_type) for code, group in self.groups.items()
+                }
+                values = f", groups: {_json(typed)}"
         # Decimals and step of real numbers whose bounds are too narrow or too wide for the usual
         # ones.
         if (

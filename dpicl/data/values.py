@@ -67,6 +67,7 @@ class Meaning:
             in their bin.
         within: of each bin the parts of what it holds that numbers are from, rising shares in
             [0, 1]; none where they are from all of it.
+        groups: (code, category) of codes, as `CategoryColumn.groups` has them.
     """
 
     column: str
@@ -78,6 +79,7 @@ class Meaning:
     missing: tuple[str, ...] = ()
     shares: tuple[float, ...] = ()
     within: tuple[tuple[tuple[float, float], ...], ...] = ()
+    groups: tuple[tuple[str, str], ...] = ()
 
     @property
     def count(self) -> int:
@@ -210,7 +212,8 @@ class Meaning:
         listed = tuple(category for some in self.categories for category in some)
         kind = cast(ValueType, self.type)
         is_missing = pc.or_(pc.equal(texts, ""), is_word(texts, self.missing, kind))
-        places = category_codes(pc.if_else(is_missing, MISSING, texts), listed, kind)
+        filled = pc.if_else(is_missing, MISSING, texts)
+        places = category_codes(filled, listed, kind, dict(self.groups))
         return np.asarray(places.fill_null(UNKNOWN)).astype(np.int64)
 
     def numbers(self, values: pa.ChunkedArray) -> np.ndarray:
@@ -347,7 +350,14 @@ def _parts(contract: Contract, name: str, rule: Rule) -> Meaning:
 def _listed(contract: Contract, name: str, categories: Sequence[tuple[str, ...]]) -> Meaning:
     column = contract.listed[name]
     words = contract.missing_words(name)
-    return Meaning(name, column.value_type, column.nullable, tuple(categories), missing=words)
+    return Meaning(
+        name,
+        column.value_type,
+        column.nullable,
+        tuple(categories),
+        missing=words,
+        groups=tuple(column.groups.items()),
+    )
 
 
 def _number(contract: Contract, name: str, inner: Iterable[float]) -> Meaning:

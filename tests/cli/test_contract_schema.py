@@ -127,7 +127,8 @@ def test_a_schema_that_says_all_is_a_contract_that_releases(
         'left out: "left": values of',
         'left out: "place x ": a name that a contract cannot write',
         "No row of customers.csv was looked at.",
-        "those of customers.json: replace any",
+        f"those of the {kind} customers.json{', table' if 'Package' in kind else ''}",
+        "replace any that were read off rows",
     ):
         assert phrase in told
     assert "FILL IN:" not in written.read_text() and "LOOKED" not in written.read_text()
@@ -230,7 +231,7 @@ def of_age(bought: object, **age: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("schema", "phrase"),
     [
-        ("{", "is not JSON; expected a .parquet file, or JSON with `fields` of a Table Schema"),
+        ("{", "is not JSON; expected a .parquet file, or JSON or YAML with `fields` of a"),
         ([], "customers.json: is no schema of a table; expected `fields` of a Table Schema"),
         ({"fields": [{"type": "integer"}]}, "customers.json: fields.0.name: missing"),
         (
@@ -254,7 +255,7 @@ def of_age(bought: object, **age: object) -> dict[str, Any]:
         (of_age({"type": "string"}, type="integer", maximum=1), "columns.age.bounds: got [2, 1]"),
         (
             {"resources": [{"path": "a.csv"}, {"path": "b.csv"}]},
-            "resources: 0 of 2 have a path that ends in customers.csv",
+            "resources: has 0 tables of the name 'customers' among 2; expected one; name it with",
         ),
         (
             {"resources": [{"path": "a.csv", "schema": "a.json"}]},
@@ -401,7 +402,7 @@ def test_a_schema_leaves_only_what_it_lacks_to_be_asked(
         "spent (euros a month): category, boolean, integer, real, date, datetime (with ? if values "
         "may be missing) or ignored [real]"
     ) in told
-    assert "age:" not in told and "those of schema.json and answers" in told
+    assert "age:" not in told and "those of the Table Schema schema.json and answers" in told
     contract = read(written)
     assert contract.source.ignore == ("note",) and stated(contract, "bought") == {"0", "1"}
     assert contract.label.parts == ("rest", ("1",))
@@ -432,3 +433,27 @@ def test_an_interruption_writes_nothing(place: Place, written: Path) -> None:
         end(process)
     assert process.returncode == 130 and err.strip() == "dpicl: interrupted; nothing was written"
     assert not written.exists()
+
+
+# Other tools' schemas, and a contract for them.
+
+
+def test_a_dbt_file_is_a_draft_that_says_so_and_a_contract_leaves_for_catalogues(
+    place: Place, cli: Cli, written: Path
+) -> None:
+    columns = [{"name": "age", "data_type": "int"}, {"name": "bought", "data_type": "boolean"}]
+    schema = {"models": [{"name": "shop", "columns": columns}, {"name": "customers"}]}
+    told = cli(f"{published(place, schema).replace(LABELLED, '--table shop --schema')}")
+    assert (
+        "of 1 column are not known yet from the dbt properties customers.json, table shop" in told
+    )
+    written.write_text(written.read_text().replace("[null, null]", "[18, 100]"))
+    exported = cli("contract show customers --as odcs")
+    assert exported.startswith("apiVersion: v3.1.0\nkind: DataContract\n")
+    path = place.root / "shop.odcs.yaml"
+    path.write_text(exported)
+    assert "a contract of 2 columns" in cli(f"{NEW} --name again --schema {path}")
+    again = read(written.with_name("again.yaml"))
+    assert again.columns == read(written).columns
+    assert cli.refused("contract show customers --as xml") == "as=xml: expected odcs"
+    assert "expected --schema beside it" in cli.refused(f"{NEW} --name x --table shop")

@@ -15,7 +15,8 @@ import pytest
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.draft import Draft, DraftColumn
-from dpicl.contract.draft_columns import columns_of_rows, columns_of_schema
+from dpicl.contract.draft_columns import columns_of_rows
+from dpicl.contract.draft_schema import read_schema
 from dpicl.ground.yaml_file import parse_yaml
 
 
@@ -105,9 +106,12 @@ SCHEMAS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
 def test_a_schema_is_drafted_in_its_types(name: str, tmp_path: Path) -> None:
     field, expected, categories = SCHEMAS[name]
     (tmp_path / "schema.json").write_text(json.dumps({"fields": [{"name": "y", **field}]}))
-    (described,), ignored = columns_of_schema(tmp_path / "schema.json", "rows.csv")
+    schema = read_schema(tmp_path / "schema.json", "rows.csv")
+    (described,) = schema.columns
     read = read_back(described)
-    assert not ignored and read.value_type == expected and list(read.categories) == categories
+    assert (
+        not schema.ignored and read.value_type == expected and list(read.categories) == categories
+    )
 
 
 def test_a_parquet_file_s_booleans_are_booleans_and_its_durations_are_left_out(
@@ -117,5 +121,6 @@ def test_a_parquet_file_s_booleans_are_booleans_and_its_durations_are_left_out(
         pa.table({"y": [True, False], "stay": pa.array([1, 2], pa.duration("s"))}),
         tmp_path / "rows.parquet",
     )
-    (described,), ignored = columns_of_schema(tmp_path / "rows.parquet", "rows.parquet")
-    assert read_back(described).type == "boolean" and set(ignored) == {"stay"}
+    schema = read_schema(tmp_path / "rows.parquet", "rows.parquet")
+    (described,) = schema.columns
+    assert read_back(described).type == "boolean" and set(schema.ignored) == {"stay"}

@@ -5,6 +5,9 @@ A category is known by its text. The type of its values follows from how the lis
 from nothing else: of `[0, 1]` they are whole numbers, of `[0.5, 1]` real ones, of `[false, true]`
 and of `type: boolean` booleans, of `["0", "1"]` and `[red, blue]` texts. Names of releases are made
 of the texts, so that they are the same whatever leaves.
+
+Codes that are too many to list (ICD-10, SOC, postcodes) come as their group, by a map that is
+public as a list is (`groups`). A cell's category follows from that cell and the contract alone.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -47,6 +51,8 @@ _Listed = Annotated[
         }
     ),
 ]
+MOST_CATEGORIES = 256
+"""Of a column: codes are bytes where rows are counted and reported."""
 FALSE, TRUE = "false", "true"
 _SPELLED = {
     FALSE: ("false", "False", "FALSE", "0", "0.0"),
@@ -66,7 +72,7 @@ NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 class CategoryColumn(AnyColumn):
     """Categories from a public list; `texts` gives their wording in prompts."""
 
-    unsaid = (*AnyColumn.unsaid, "nullable")
+    unsaid = (*AnyColumn.unsaid, "nullable", "groups")
     takes: ClassVar[str] = "categories"
     rule: ClassVar[str] = "known_categories"
     rule_text: ClassVar[str] = "holds only categories of the contract"
@@ -80,9 +86,16 @@ class CategoryColumn(AnyColumn):
     """Whether a value may be missing: the last category is then `(missing)`, and reads as `unknown`
     unless `texts` words it.
     """
-    categories: Annotated[tuple[_Listed, ...], Field(min_length=1, max_length=256)]
+    categories: Annotated[tuple[_Listed, ...], Field(min_length=1, max_length=MOST_CATEGORIES)]
     """All possible values, at most 256, from public knowledge: including those that no row has.
-    Released values are of the type in which these are written: numbers, booleans, or texts.
+    Released values are of the type in which these are written: numbers, booleans, or texts. Left
+    out, they are the groups of `groups`.
+    """
+    groups: dict[CategoryName, CategoryName] = {}
+    """{code: its group}, of codes that are too many to list: a public map, never made from rows.
+    `I2*` stands for every code that begins with I2, of which the longest beginning counts, and
+    `"*"` for any other value; without it, a code that has no group is no value of this column.
+    Groups are the categories: they are what is counted and released.
     """
     texts: dict[CategoryName, Text] = {}
     """{category: its wording in prompts}; the category itself where none is given."""
@@ -98,10 +111,22 @@ class CategoryColumn(AnyColumn):
     def _of_a_type(cls, content: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """A list of one type as texts, and the type beside it."""
         kind: ValueType = "category"
+        if isinstance(content, dict) and isinstance(groups := content.get("groups"), dict):
+            listed = {
+                as_written(group): group
+                for group in groups.values()
+                if not isinstance(group, dict | list)
+            }
+            content = {"categories": list(listed.values()), **content}
         if isinstance(content, dict) and isinstance(
             stated := content.get("categories"), list | tuple
         ):
             values = [value for value in stated if value != MISSING]
+            if len(stated) > MOST_CATEGORIES:
+                raise ValueError(
+                    f"categories has {len(stated)} values; expected at most {MOST_CATEGORIES}, or "
+                    "`groups`, a map of codes to fewer categories"
+                )
             kind = type_of(values)
             if not all(_is_exact(value, kind) for value in values):
                 raise ValueError(
@@ -145,7 +170,23 @@ class CategoryColumn(AnyColumn):
         unknown = sorted(set(self.texts) - set(self.categories))
         if unknown:
             raise ValueError(f"texts names {unknown[0]!r}; expected only listed categories")
+        unknown = sorted({*self.groups.values()} - ({*self.categories} - {MISSING}))
+        if unknown:
+            raise ValueError(f"groups names {unknown[0]!r}; expected only listed categories")
+        if (code := next((code for code in self.groups if "*" in code[:-1]), None)) is not None:
+            raise ValueError(f"groups has {code!r}; expected a code, or its beginning and one `*`")
+        for category in self.categories:
+            if group_of(category, self._stated_groups) not in (None, category):
+                raise ValueError(
+                    f"groups has the category {category!r} among codes of another one; expected "
+                    "other names of groups, each of which is in itself"
+                )
         return self
+
+    @property
+    def _stated_groups(self) -> dict[str, str]:
+        """Without what stands for any other value."""
+        return {code: group for code, group in self.groups.items() if code != "*"}
 
     @field_serializer("categories")
     def _as_stated(self, categories: tuple[str, ...], info: SerializationInfo) -> tuple[Any, ...]:
@@ -163,7 +204,9 @@ class CategoryColumn(AnyColumn):
         """Whether a word is a value."""
         listed = self.categories
         return word != MISSING and (
-            word in listed or category_of(word, listed, self.value_type) is not None
+            word in listed
+            or category_of(word, listed, self.value_type) is not None
+            or group_of(word, self._stated_groups) is not None
         )
 
     def marked(
@@ -220,8 +263,9 @@ class CategoryColumn(AnyColumn):
     def _from_text(self, text: pa.ChunkedArray, refuse: Refuse) -> pa.ChunkedArray:
         import pyarrow as pa
 
-        codes = category_codes(text, self.categories, self.value_type)
-        refuse(codes.is_null(), not_listed("categories", self.categories))
+        codes = category_codes(text, self.categories, self.value_type, self.groups)
+        what = "groups, and no code of one" if self.groups else "categories"
+        refuse(codes.is_null(), not_listed(what, self.categories))
         return pa.chunked_array(
             [pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(self.categories))]
         )
@@ -456,6 +500,14 @@ def category_of(text: str, categories: tuple[str, ...], kind: ValueType) -> str 
     return _others(categories).get(text)
 
 
+def group_of(text: str, groups: Mapping[str, str]) -> str | None:
+    """That of a code (80331.0 is 80331, too), or of its longest beginning; None if it has none."""
+    whole = _WHOLE.fullmatch(text)
+    beginnings = (f"{text[:end]}*" for end in range(min(len(text), 199), -1, -1))
+    keys = (text, *([whole[1]] if whole else []), *(beginnings if groups else ()))
+    return next((groups[key] for key in keys if key in groups), None)
+
+
 def as_category(text: str, categories: tuple[str, ...]) -> str | None:
     """The text, if it is a category."""
     return text if text in categories else None
@@ -500,9 +552,14 @@ def _others(categories: tuple[str, ...]) -> Mapping[str, str]:
     return {text: category for text, category in meant.items() if text not in categories}
 
 
-def category_codes(text: pa.ChunkedArray, categories: tuple[str, ...], kind: ValueType) -> pa.Array:
+def category_codes(
+    text: pa.ChunkedArray,
+    categories: tuple[str, ...],
+    kind: ValueType,
+    groups: Mapping[str, str] = MappingProxyType({}),
+) -> pa.Array:
     """The place of each text's category, null where it is none: int32 of shape (rows,). Another
-    text than a category's is read once.
+    text than a category's is read once, by `groups` first.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -514,7 +571,9 @@ def category_codes(text: pa.ChunkedArray, categories: tuple[str, ...], kind: Val
         meant = pc.index_in(
             pa.array(
                 [
-                    None if value is None else category_of(value, categories, kind)
+                    None
+                    if value is None
+                    else group_of(value, groups) or category_of(value, categories, kind)
                     for value in others.to_pylist()
                 ],
                 pa.string(),

@@ -1,0 +1,224 @@
+"""dbt's schema.yml, ODCS data contracts and Data Packages of several tables, as their owners write
+them: what each says of a column, and nothing more.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpicl.contract.draft_schema import PublishedSchema, read_schema
+from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
+
+DBT = """
+version: 2
+models:
+  - name: orders
+    columns: [{name: id}]
+  - name: customers
+    description: "{{ doc('customers') }}"
+    config: {contract: {enforced: true}}
+    columns:
+      - name: id
+        data_type: bigint
+        constraints: [{type: not_null}, {type: primary_key}]
+      - name: age
+        description: "in whole   years"
+        data_type: INT64
+        data_tests:
+          - not_null
+          - dbt_utils.accepted_range: {min_value: 18, max_value: 120, inclusive: true}
+      - name: spent
+        data_type: numeric(10, 2)
+        tests:
+          - dbt_expectations.expect_column_values_to_be_between:
+              min_value: 0
+              max_value: 500
+              row_condition: "id is not null"
+      - name: points
+        data_type: numeric(10, 0)
+        tests:
+          - dbt_expectations.expect_column_values_to_be_between:
+              arguments: {min_value: 0, max_value: 99}
+      - name: since
+        data_type: date
+        tests:
+          - dbt_utils.accepted_range: {min_value: "'2020-01-01'", max_value: current_date}
+      - name: seen
+        data_type: timestamp_ntz(9)
+      - name: city
+        data_type: varchar(20)
+        data_tests:
+          - accepted_values:
+              arguments: {values: [north, south, "no"]}
+      - name: stage
+        tests: [{accepted_values: {values: [1, 2], quote: false}}]
+      - name: tier
+        data_type: character varying
+        tests: [{accepted_values: {values: [gold], config: {where: "id > 5"}}}]
+      - name: kind
+        data_type: string
+        tests: [{name: my_test, test_name: accepted_values, values: [a, b]}]
+      - name: member
+        data_type: boolean
+      - name: rate
+        tests: [{dbt_utils.accepted_range: {min_value: 0, max_value: 1}}]
+      - name: tags
+        data_type: array<string>
+      - name: mail
+        tests: [unique]
+      - name: note
+sources:
+  - name: raw
+    tables:
+      - name: visits
+        columns: [{name: at, data_type: datetime}, {name: who, data_type: text}]
+"""
+ODCS = """
+apiVersion: v3.0.2
+kind: DataContract
+id: 53581432-6c55-4ba2-a65f-72344a91553a
+version: 1.0.0
+status: active
+schema:
+  - name: tbl
+    physicalName: shop.customers
+    physicalType: table
+    properties:
+      - {name: identifier, physicalName: id, logicalType: string, unique: true}
+      - {name: age, businessName: years, logicalType: integer,
+         logicalTypeOptions: {minimum: 18, exclusiveMaximum: 100, format: i64}, required: true}
+      - {name: amount, logicalType: number, physicalType: double, logicalTypeOptions: {minimum: 0}}
+      - {name: opened, logicalType: date, physicalType: timestamp(3),
+         logicalTypeOptions: {minimum: "2020-01-01 00:00:00", maximum: "2021-01-01 00:00:00",
+                              format: "yyyy-MM-dd HH:mm:ss"}}
+      - {name: closed, logicalType: date, logicalTypeOptions: {format: dd/MM/yyyy}}
+      - name: unit
+        logicalType: string
+        required: false
+        quality: [{rule: validValues, validValues: [pounds, kg]}]
+      - name: state
+        logicalType: string
+        quality:
+          - {metric: invalidValues, mustBeLessThan: 5, arguments: {validValues: [new, old]}}
+      - {name: cover, physicalType: "DECIMAL(18,2)"}
+      - {name: lines, logicalType: array}
+      - {name: at, logicalType: time}
+  - name: other
+    properties: []
+"""
+PACKAGE = {
+    "resources": [
+        {"name": "one", "path": "a.csv", "schema": {"fields": [{"name": "x", "type": "year"}]}},
+        {"name": "two", "path": "sub/b.csv", "schema": {"fields": [{"name": "y"}]}},
+    ]
+}
+
+
+def said(schema: PublishedSchema) -> dict[str, tuple[Any, ...]]:
+    """{column: its type, bounds or categories, and whether values may be missing}."""
+    return {
+        column.name: (
+            column.type,
+            column.categories if column.is_listed else column.bounds,
+            column.nullable,
+        )
+        for column in schema.columns
+    }
+
+
+def read(
+    content: object, folder: Path, file: str = "customers.csv", table: str | None = None
+) -> PublishedSchema:
+    path = folder / "schema.yml"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return read_schema(path, file, table)
+
+
+def test_what_dbt_says_of_a_model(tmp_path: Path) -> None:
+    schema = read(DBT, tmp_path)
+    assert schema.origin == "the dbt properties schema.yml, table customers"
+    assert said(schema) == {
+        "age": ("integer", (18, 120), False),
+        "spent": ("real", (None, None), True),
+        "points": ("integer", (0, 99), True),
+        "since": ("date", ("2020-01-01", None), True),
+        "seen": ("datetime", (None, None), True),
+        "city": ("category", ("north", "south", "no"), True),
+        "stage": ("category", ("1", "2"), True),
+        "tier": ("category", (), True),
+        "kind": ("category", ("a", "b"), True),
+        "member": ("boolean", ("false", "true"), True),
+        "rate": ("real", (0, 1), True),
+    }
+    assert schema.columns[0].note == "in whole years"
+    assert schema.ignored == {
+        "id": "a value of its own in every row, as an identifier has",
+        "tags": "values of type array<string>",
+        "mail": "values of no type, or of several",
+        "note": "values of no type, or of several",
+    }
+
+
+def test_a_table_is_named_by_its_file_or_by_the_option(tmp_path: Path) -> None:
+    visits = {"at": ("datetime", (None, None), False), "who": ("category", (), False)}
+    assert said(read(DBT, tmp_path, "visits.csv.gz")) == visits
+    assert said(read(DBT, tmp_path, table="visits")) == visits
+    assert said(read(PACKAGE, tmp_path, "b.csv")) == {"y": ("category", (), False)}
+    assert said(read(PACKAGE, tmp_path, table="one")) == {"x": ("integer", (None, None), False)}
+    for content, file, table, where in (
+        (DBT, "people.csv", None, "models: has 0 tables of the name 'people' among 3"),
+        (DBT, "customers.csv", "vists", "models: has 0 tables of the name 'vists' among 3"),
+        (ODCS, "people.csv", None, "schema: has 0 tables of the name 'people' among 2"),
+        (PACKAGE, "c.csv", None, "resources: has 0 tables of the name 'c' among 2"),
+        (DBT.replace("name: visits", "name: orders"), "orders.csv", None, "has 2 tables"),
+    ):
+        with pytest.raises(DeclarationError, match="expected one; name it with --table") as refused:
+            read(content, tmp_path, file, table)
+        assert where in str(refused.value)
+    with pytest.raises(ParameterError, match=r"schema\.yml is of one table"):
+        read({"fields": [{"name": "x"}]}, tmp_path, table="x")
+
+
+def test_what_an_odcs_data_contract_says_of_a_table(tmp_path: Path) -> None:
+    schema = read(ODCS, tmp_path)
+    assert schema.origin == "the ODCS data contract schema.yml, table tbl"
+    days = ("2020-01-01 00:00:00", "2021-01-01 00:00:00")
+    assert said(schema) == {
+        "age": ("integer", (18, 100), False),
+        "amount": ("real", (0, None), False),
+        "opened": ("datetime", days, False),
+        "unit": ("category", ("pounds", "kg"), True),
+        "state": ("category", (), False),
+        "cover": ("real", (None, None), False),
+    }
+    assert set(schema.ignored) == {"id", "closed", "lines", "at"}
+
+
+def test_a_table_schema_says_which_column_is_a_key(tmp_path: Path) -> None:
+    fields = [{"name": "x"}, {"name": "key", "constraints": {"unique": True}}]
+    assert set(read({"fields": fields}, tmp_path).ignored) == {"key"}
+
+
+@pytest.mark.parametrize(
+    ("content", "phrase"),
+    [
+        ("a: [", "schema.yml: line 1"),
+        ("a: 1", "schema.yml: is no schema of a table; expected `fields` of a Table Schema"),
+        ("models: [{columns: []}]", "schema.yml: models.0.name: missing"),
+        ("models: []", "schema.yml: models: has 0 tables of the name 'customers' among 0"),
+        ("{kind: DataContract, schema: []}", "schema.yml: is not JSON"),
+        ("kind: DataContract\nschema: []", "schema.yml: schema: "),
+        (
+            "models: [{name: a, columns: [{name: x, tests: [{accepted_values: {values: [{}]}}]}]}]",
+            "schema.yml: column x: constraints.enum: got",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path: Path, content: str, phrase: str) -> None:
+    with pytest.raises(DpiclError) as refused:
+        read(content, tmp_path)
+    assert str(refused.value).startswith(phrase)
