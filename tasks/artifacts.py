@@ -221,10 +221,10 @@ def show_figures(run: str) -> str:
     loaded = load_run(Path(run))
     drawn = figures_of(loaded, gains_of(loaded))
     named = [
-        ("What the private data add", drawn.gain),
+        ("What the private data add", drawn.gain.svg),
         *((title, figure.svg) for title, figure in drawn.by_method),
     ]
-    named += [("Judged by logistic regression", drawn.fitted), ("Time by stage", drawn.time)]
+    named += [("Judged by logistic regression", drawn.fitted.svg), ("Time by stage", drawn.time)]
     encoded = [
         (title, base64.b64encode(standalone(figure).encode()).decode())
         for title, figure in named

@@ -217,16 +217,8 @@ class Source(Origin):
 
     @model_validator(mode="after")
     def _some_way(self) -> Source:
-        ways = (
-            self.bundled,
-            self.file,
-            self.folder,
-            self.deliveries,
-            self.query,
-            self.openml,
-            self.uci,
-        )
-        others = [way for way in ways if way is not None]
+        ways = (self.bundled, self.file, self.folder, self.deliveries, self.query)
+        others = [way for way in (*ways, self.openml, self.uci) if way is not None]
         if not (others or self.frame):
             raise ValueError(
                 "no way to get the rows; expected one of bundled, file, folder, deliveries, "
@@ -356,16 +348,14 @@ class Budget(Frozen):
     `noise: gaussian`.
     """
     by: Mapping[str, Annotated[float, Field(ge=0)]] | None = None
-    """The most epsilon that each of these users may charge; others share the cap. A user is whom
-    DPICL_USER names, else that of the machine: bookkeeping, and no access control.
+    """The most epsilon that each of these users may charge, whom DPICL_USER names, or else the
+    machine; others share the cap. Bookkeeping, and no access control.
     """
 
     @model_validator(mode="after")
     def _one_of(self) -> Budget:
         if self.benchmark and self.by:
-            raise ValueError(
-                "a public benchmark has no cap to share; expected `by` beside `epsilon: CAP`"
-            )
+            raise ValueError("a public benchmark has no cap to share; expected no `by`")
         if self.benchmark == (self.epsilon is not None):
             raise ValueError(
                 "the budget is unclear; expected `benchmark: true` or `epsilon: CAP`, not both"

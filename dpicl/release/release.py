@@ -7,8 +7,6 @@
     release.predictor()          a scikit-learn classifier or regressor
     release.quality()            expected errors, and what a classifier is worth
 
-Demonstrations come in the forms that prompts, chat models and fine-tuning take.
-
 Guarantee   none spent: everything here is post-processing of what was charged, drawn and published,
             by public streams.
 """
@@ -302,7 +300,7 @@ class Release:
         """README.md, a dataset card of Hugging Face, and croissant.json beside a file that this
         release wrote. Raises DpiclError: it did not, or other files stand there.
         """
-        from dpicl.release.card import write_card
+        from dpicl.release.card import write_card  # only where one is wanted
 
         write_card(self, Path(path))
 
@@ -407,11 +405,11 @@ class Release:
         from dpicl.quality.replicates import beats_majority
         from dpicl.release.predictor import fitted
 
-        rows, method = self._usual, tabular(self.method)
+        drawn = self.published.drawn
         with threadpool_limits(1):
-            is_sure = beats_majority(self._point, self.published.drawn)
-        count = method.row_count(self.published.drawn)
-        return fitted(rows, self._form, self.contract, count, is_sure=is_sure)
+            is_sure = beats_majority(self._point, drawn)
+        count = tabular(self.method).row_count(drawn)
+        return fitted(self._usual, self._form, self.contract, count, is_sure=is_sure)
 
     def quality(self, simulations: int = 20) -> Quality:
         """How good the release is, from what was released alone: errors of marginals, a

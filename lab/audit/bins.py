@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from lab.audit.case import AuditCase, Mutant, Trial
 from lab.audit.neighbours import declared, typed
 
 _EPSILON = 1.0
-_COLUMNS = {
+_COLUMNS: dict[str, dict[str, Any]] = {
     "x": {"type": "real", "bounds": [-10, 10]},
     "y": {"type": "category", "categories": ["no", "yes"]},
 }

@@ -26,6 +26,9 @@ READERS = {
     "dpicl/models/local/gguf_file.py": "what pip inherits",
     "dpicl/ground/objects.py": "a store's own variables",
     "dpicl/models/endpoint/scorer.py": "a server's key, by the name in pipelines.yaml",
+    "dpicl/runs/observed.py": "which observers are on",
+    "dpicl/observers/openlineage.py": "where events go",
+    "dpicl/observers/mlflow.py": "where runs are tracked",
     "dpicl/cli/contract_view.py": "whether a variable is set, for people",
 }
 
