@@ -1,5 +1,6 @@
-"""A stranger's day: the command line's words, files as they come, conventions of packages, the
-pages in a browser, installations, stops at random moments, and what a year leaves behind.
+"""A stranger's day: the command line's words, files as they come, what tests say of conventions
+and pages, pages in a browser, installations and a first release in one, stops at random moments,
+and what a year leaves behind.
 
 make bench TOPIC=stranger
 """
@@ -7,12 +8,12 @@ make bench TOPIC=stranger
 from __future__ import annotations
 
 from lab.benchmarks.figures import bench
-from lab.benchmarks.stranger_parts import commands, conventions, files, pages, sizes, stops, year
+from lab.benchmarks.stranger_parts import checks, commands, files, pages, sizes, stops, year
 
 PARTS = (
     commands.measure,
     files.measure,
-    conventions.measure,
+    checks.measure,
     pages.measure,
     sizes.measure,
     stops.measure,

@@ -1,5 +1,5 @@
 """What pip installs: packages and megabytes on the disk of a plain installation, and of one with an
-extra, each into a fresh environment.
+extra, each into a fresh environment; and how long README's first block takes in one.
 
     python -m lab.benchmarks.stranger_parts.sizes --extras local,pipeline    the extras too, which
     are gigabytes where torch comes with CUDA
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from pathlib import Path
 from lab.benchmarks.figures import Figures, children, sized
 from lab.benchmarks.installation.new_user import REPOSITORY, new_visitor
 
-PACKAGES, MEGABYTES, DEMO_MINUTES = 40, 550, 3.0
+PACKAGES, MEGABYTES, DEMO_MINUTES, FIRST_SECONDS = 40, 550, 3.0, 60
 _PYTHON = f"{sys.base_prefix}/bin/python3"
 _COUNT = """
 import importlib.metadata, json, pathlib, site
@@ -79,10 +80,24 @@ def measure(figures: Figures, extras: Sequence[str] = (), *, demo: bool = False)
         packages, megabytes = installed(wheel, "", folder / "plain")
         figures.at_most("plain-installation-packages", packages, PACKAGES)
         figures.at_most("plain-installation-megabytes", megabytes, MEGABYTES, " MB")
-        for extra in extras:
+        for extra in ("plot", *extras):
             installed(wheel, extra, folder / extra)
+        if sized(True, False):  # else packages are not installed
+            seconds = _first_release(folder / "plot" / "bin" / "python", folder)
+            figures.at_most("installed-to-first-release-seconds", seconds, FIRST_SECONDS, " s")
     if demo:
         _demo(figures)
+
+
+def _first_release(python: Path, scratch: Path) -> float:
+    """README's first block in an empty folder, in a new process."""
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    block = readme.partition("```python\n")[2].partition("```")[0]
+    (empty := scratch / "empty").mkdir()
+    homes = {"HOME": str(scratch), "XDG_STATE_HOME": str(scratch), "XDG_CONFIG_HOME": str(scratch)}
+    started = time.perf_counter()
+    subprocess.run([python, "-c", block], cwd=empty, env=os.environ | homes, check=True)
+    return time.perf_counter() - started
 
 
 def _demo(figures: Figures) -> None:
