@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, isfunction, signature
-from numbers import Integral
+from numbers import Real
 from typing import Any, ParamSpec, TypeVar
 
 from dpicl.ground.errors import ParameterError
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 Class = TypeVar("Class")
 _KINDS: dict[str, tuple[type, str]] = {
     "bool": (bool, "True or False"),
-    "int": (Integral, "a whole number"),
+    "int": (Real, "a whole number"),  # 4.0 is one; whoever reads it refuses 1.5
     "str": (str, "a text"),
     "Mapping[str, object]": (Mapping, "a mapping, {name: value}"),
     "Sequence[str]": (Sequence, "a list of texts"),

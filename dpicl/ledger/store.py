@@ -218,9 +218,10 @@ class Ledger:
             chain.check_seen(connection, seen, chain.read_end(connection, None))
 
     def entries(self, name: str) -> list[Entry]:
-        """What an account was charged for, in the order of its reservations."""
+        """What an account was charged for, in the order of its reservations; nothing where it is
+        not open.
+        """
         with self._chain.reading() as fold:
-            fold.account(name)
             charges = fold.charges_of(name)
         return [charge.entry for charge in charges]
 

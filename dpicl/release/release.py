@@ -405,11 +405,11 @@ class Release:
         from dpicl.quality.replicates import beats_majority
         from dpicl.release.predictor import fitted
 
-        drawn = self.published.drawn
+        rows, drawn = self._usual, self.published.drawn
         with threadpool_limits(1):
             is_sure = beats_majority(self._point, drawn)
         count = tabular(self.method).row_count(drawn)
-        return fitted(self._usual, self._form, self.contract, count, is_sure=is_sure)
+        return fitted(rows, self._form, self.contract, count, is_sure=is_sure)
 
     def quality(self, simulations: int = 20) -> Quality:
         """How good the release is, from what was released alone: errors of marginals, a

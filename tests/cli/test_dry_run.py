@@ -66,7 +66,7 @@ SET_UPS: dict[str, tuple[str, Callable[[Place], Any], str]] = {
     "a file with no model": (
         "",
         lambda place: (place.root / "pipelines.yaml").write_text("pipelines: {}"),
-        "model 'fake' is unknown; expected bundled, ",
+        "or one of bundled, ",
     ),
     "no such method": ("--methods pate", _nothing, "methods"),
     "texts for a method on tables": ("--datasets notes", _nothing, "notes holds texts"),

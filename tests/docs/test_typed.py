@@ -286,7 +286,7 @@ def is_missing(word: str, folder: Path) -> bool:
     path = word.rpartition("=")[2]
     return (
         "/" in path
-        and not path.startswith("docker.io/")
+        and not path.startswith(("docker.io/", "REGISTRY/"))
         and "://" not in path
         and path != "./a-folder-with-a-model"
         and not (folder / path).exists()

@@ -12,11 +12,12 @@ LIBRARY = "accounting contract data ground ledger mechanisms methods models"
 """Packages of which all modules may be imported."""
 FACE = """
 cli.executors cli.options cli.planned_run cli.terminal client.__main__ client.wallet home.accounts
-home.benchmarks home.settings release.certificate_files release.horizon release.journal
+home.benchmarks home.settings observers.mlflow release.card
+release.certificate_files release.horizon release.journal
 release.pipelines release.readers release.releases release.rows report report.blocks report.cells
 report.decision report.load report.opening report.sentences report.tables report.words
-runs.artefacts runs.chain runs.execute runs.plan runs.probe runs.results runs.run_folder
-runs.stage session
+runs.artefacts runs.chain runs.execute runs.observed runs.plan runs.probe runs.results
+runs.run_folder runs.stage session
 """
 """Modules besides: a name that is not here is dpicl's own."""
 MEASURED = """

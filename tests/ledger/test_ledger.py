@@ -248,9 +248,9 @@ def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(ledger: 
 
 def test_an_unknown_account_is_named(place: Place) -> None:
     with place.ledger() as ledger:
+        assert ledger.entries("nobody") == []
         for ask in (
             ledger.spent,
-            ledger.entries,
             ledger.odometer,
             lambda name: ledger.dry_run(name, []),
             lambda name: ledger.set_cap(name, 1),

@@ -108,7 +108,7 @@ def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_
         **_numbers(both, "tiny"),
     }.items():
         if (method, system, epsilon) == ("mst_tabicl", "icl", "1.0"):
-            assert f"{float(accuracy):.3f} against" in sentence
+            assert f"(accuracy {float(accuracy):.3f}, without private data " in sentence
     assert all(name in sentence for name in ("fake (", "tiny (", "logistic regression ("))
     order = [told.index(sentence)] + [
         next(i for i, line in enumerate(told) if text in line)

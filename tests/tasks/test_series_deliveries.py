@@ -207,7 +207,7 @@ def test_what_else_lies_in_the_folder_is_refused_unless_it_is_of_another_time(pl
             "holds files that are named by no period; expected names such as 2026-03-01 with .csv",
         ),
         ("2026-02-30.csv", "holds files that are named by no period"),
-        ("2026-03-06.xlsx", "holds files that are named by no period"),
+        ("2026-03-06.docx", "holds files that are named by no period"),
         ("2026-03-05.csv.gz", "has two files for 2026-03-05; expected one"),
     ):
         (folder / name).write_text("secret")

@@ -106,7 +106,8 @@ def texts(release: dpicl.Release) -> list[Any]:
 def spent() -> tuple[float, int]:
     with open_ledger(Settings.current()) as ledger:
         ledger.verify()
-        return ledger.spent(NAME).epsilon, len(ledger.entries(NAME))
+        entries = ledger.entries(NAME)
+        return ledger.spent(NAME).epsilon if entries else 0.0, len(entries)
 
 
 def at_day(monkeypatch: pytest.MonkeyPatch, day: int) -> None:

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from dpicl.ground.errors import DpiclError
+from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
-from dpicl.release.names import accounts_of
+from dpicl.release.names import open_account
 from tests.harness import Place, call_main, complaint, said, shop, shop_rows
 
 ROWS = shop_rows(120)
@@ -31,8 +32,9 @@ def payer(name: str) -> str:
     """The account that a release of this contract is charged to, opened and bound as a command does
     it before it reads a row.
     """
-    (account,) = accounts_of([(name, "mst_tabicl")], Settings.current())
-    return account.name
+    settings = Settings.current()
+    with open_ledger(settings) as ledger:
+        return open_account(ledger, settings.declared(name), "mst_tabicl", settings).name
 
 
 def dry(name: str) -> str:

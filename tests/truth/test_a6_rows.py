@@ -315,7 +315,7 @@ def test_rows_that_another_s_quote_swallows_would_be_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fault as it was, in a mutant: five rows of others go with one."""
-    monkeypatch.setattr("dpicl.ground.records._QUOTED", re.compile(b"(?!)"))
+    monkeypatch.setattr("dpicl.ground.records._quoted", lambda delimiter: re.compile(b"(?!)"))
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         test_so_is_one_that_another_row_s_quote_would_close(
             tmp_path, b'20,2024-05-01,3.5,n,no,"a\n', 5, {"every": "day"}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 NOT_FINITE = (
-    "is not a finite number; expected one such as 3.5, or of files also 3,5 by "
+    "is not a finite number; expected one such as 3.5, or with a decimal comma by "
     '`source: {decimal: ","}`'
 )
 _NUMBERS_IN_A_BIN = 10

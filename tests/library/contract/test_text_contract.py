@@ -344,7 +344,7 @@ def test_settings_know_both_kinds_by_name(place: Settings) -> None:
     assert place.declared("mail") == place.texts("mail")
     for ask, name, expected in (
         (place.contract, "mail", ", shop$"),
-        (place.contract, "../shop", ", shop$"),
+        (place.contract, "../shop", ", shop; did you mean 'shop'"),
         (place.texts, "../shop", ", mail, .*"),
         (place.declared, "../shop", ", shop, .*mail, .*"),
     ):

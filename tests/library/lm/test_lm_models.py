@@ -72,9 +72,9 @@ def test_an_unknown_name_lists_the_registry(name: str) -> None:
     with pytest.raises(ModelError) as error:
         resolve_model(name, REGISTRY)
     assert str(error.value) == (
-        f"model {name!r} is unknown; expected fake, llama-2-13b, smollm2, tiny, a folder with "
-        f"config.json, a GGUF file, "
-        "a hub id org/name[@revision], or an endpoint such as http://127.0.0.1:8000/v1#MODEL"
+        f"model {name!r} is unknown; expected a folder with config.json, a GGUF file, a hub id "
+        "org/name[@revision], an endpoint such as http://127.0.0.1:8000/v1#MODEL, or one of fake, "
+        "llama-2-13b, smollm2, tiny"
     )
 
 

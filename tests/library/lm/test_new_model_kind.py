@@ -26,8 +26,8 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the product with the kind."""
     root = tmp_path_factory.mktemp("added")
     shutil.copytree(ROOT / "dpicl", root / "dpicl", ignore=shutil.ignore_patterns("__pycache__"))
-    for package in ("tasks", "flows", "infra"):
-        (root / package).symlink_to(ROOT / package)
+    for beside in ("tasks", "flows", "infra", "pipelines.yaml"):
+        (root / beside).symlink_to(ROOT / beside)
     shutil.copy(COUNTING, root / KINDS)
     listed = root / KINDS / "__init__.py"
     before = listed.read_text()
