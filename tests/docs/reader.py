@@ -101,10 +101,20 @@ class Reader(Place):
         """Inside, runs have a Prefect server, which is there before since it takes long to start,
         and a worker that knows what the page has exported until now.
         """
+        from distributed import Client
         from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
         from prefect_dask import DaskTaskRunner
 
         from flows.tabicl import sweep
+
+        folder, environment = str(self.folder), self.environment
+
+        def moved() -> None:
+            """In the folder, with no variable of the place that workers are forked in."""
+            os.chdir(folder)
+            for name in [name for name in os.environ if name.startswith("DPICL_")]:
+                del os.environ[name]
+            os.environ.update(environment)
 
         settings: dict[Any, Any] = {PREFECT_API_URL: api, PREFECT_HOME: self.root / "prefect"}
         os.environ["PREFECT_API_URL"] = self.exported["PREFECT_API_URL"] = api
@@ -113,6 +123,8 @@ class Reader(Place):
             monkeypatch.context() as changed,
             temporary_settings(settings),
         ):
+            with Client(cluster) as client:
+                client.run(moved)
             runner: Any = DaskTaskRunner(address=cluster.scheduler_address)
             # it was told a cluster when it was imported
             changed.setattr("flows.tabicl.sweep", sweep.with_options(task_runner=runner))

@@ -181,12 +181,13 @@ def test_the_page_on_metrics(reader: Reader) -> None:
     observed = sections.pop("OpenLineage and MLflow")
     with (
         lineage_server() as (url, events),
-        terminals(place.root, environment, home=place.root) as (terminal,),
+        terminals_of(reader) as (terminal, _),
     ):
         (line,) = observed
-        small = {"http://127.0.0.1:5000": url, "dpicl run demo": f"dpicl run demo {SMALL}"}
-        terminal.type(changed(line, small))
-    assert [event["eventType"] for event in events] == ["START", "COMPLETE"]
+        short = f"dpicl run demo {SMALL.replace('fake', 'bundled')}"
+        small = {"http://127.0.0.1:5000": url, "dpicl run demo": short}
+        told = terminal.type(changed(line, small))
+    assert [event["eventType"] for event in events] == ["START", "COMPLETE"], told
     assert sections == {}
 
 
