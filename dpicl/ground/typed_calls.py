@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, isfunction, signature
-from numbers import Real
+from numbers import Integral
 from typing import Any, ParamSpec, TypeVar
 
 from dpicl.ground.errors import ParameterError
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 Class = TypeVar("Class")
 _KINDS: dict[str, tuple[type, str]] = {
     "bool": (bool, "True or False"),
-    "int": (Real, "a whole number"),  # 4.0 is one; whoever reads it refuses 1.5
+    "int": (Integral, "a whole number"),
     "str": (str, "a text"),
     "Mapping[str, object]": (Mapping, "a mapping, {name: value}"),
     "Sequence[str]": (Sequence, "a list of texts"),
@@ -63,6 +63,8 @@ def _fits(value: Any, kinds: list[tuple[type, str]], may_be_none: bool) -> bool:
     if value is None:
         return may_be_none
     value = value.item() if type(value).__module__ == "numpy" and not value.shape else value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 4.0 is a whole number
     if isinstance(value, bool):
         return any(kind is bool for kind, _ in kinds)
     if isinstance(value, str):
