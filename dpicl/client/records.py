@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.contract.columns import Column
+from dpicl.contract.declared import TSV
 from dpicl.contract.models import Contract
 from dpicl.data.local.questions import Questionnaire
 from dpicl.data.reading.parse import allowed_values, check_columns, typed_table
@@ -72,6 +73,8 @@ class Records:
             ours = [source.rename.get(name, name) for name in names if name != id_column]
             check_columns(ours, contract, STANDARD_INPUT)
 
+        is_tabbed = bool(source.file and source.file.endswith(TSV))
+        source = source.model_copy(update={"delimiter": "\t"}) if is_tabbed else source
         columns = as_ours(read_text(content, STANDARD_INPUT, check, source), contract)
         columns = columns.cast(pa.schema([(name, pa.string()) for name in columns.column_names]))
         replaced = 0

@@ -347,7 +347,7 @@ class Budget(Frozen):
     """Delta of the cap; 0 where every mechanism is pure, as those for tables are without
     `noise: gaussian`.
     """
-    by: Mapping[str, Annotated[float, Field(ge=0)]] | None = None
+    by: Mapping[Category, Annotated[float, Field(ge=0)]] | None = None
     """The most epsilon that each of these users may charge, whom DPICL_USER names, or else the
     machine; others share the cap. Bookkeeping, and no access control.
     """

@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from dpicl.contract.base import as_written
 from dpicl.contract.columns import TYPES
@@ -92,6 +92,13 @@ class _Open(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, content: Any) -> Any:
+        """A key with nothing behind it is not there."""
+        is_mapping = isinstance(content, dict)
+        return {k: v for k, v in content.items() if v is not None} if is_mapping else content
+
 
 class _Limits(_Open):
     """What a value may be."""
@@ -148,6 +155,8 @@ class _Property(_Limits):
 
 def _without_null(content: Any) -> Any:
     """A choice between null and something else as that, which is not required."""
+    if isinstance(content, bool):  # of any kind, or of none
+        return {}
     if not isinstance(content, dict):
         return content
     choices = content.get("anyOf") or content.get("oneOf")

@@ -8,6 +8,7 @@ budget among it, are custom properties.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -22,6 +23,7 @@ from dpicl.contract.models import Contract
 
 _VERSION = "v3.1.0"
 _FORMATS = {"date": "yyyy-MM-dd", "datetime": "yyyy-MM-dd'T'HH:mm:ss"}
+_LIKE_NUMBER = re.compile(r"[-+]?[\d._]*\d[\d._]*([eE][-+]?\d+)?")
 _LOGICAL = {"category": "string", "real": "number", "datetime": "timestamp"}
 """{type, as a contract has it: a logical type}, where the two have other names."""
 
@@ -47,7 +49,19 @@ def odcs_text(contract: Contract) -> str:
         ],
         "customProperties": _named(_facts(contract)),
     }
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(content, Dumper=_Quoting, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Quoting(yaml.SafeDumper):
+    """Text that some reader takes for a number, as 1E30, is in quotes."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "'" if _LIKE_NUMBER.fullmatch(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Quoting.add_representer(str, _quoted)
 
 
 def _facts(contract: Contract) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def _check_file_columns(contract: Contract) -> Problems:
     """What `source` says of columns of a file is of those that are read."""
     source = contract.source
     for name in source.rename.values():
-        if name not in contract.read_columns:
+        if name not in (*contract.read_columns, *source.ignore):
             yield "source.rename", f"gives the name {name!r}", "a column of the contract"
     for name in source.dates if isinstance(source.dates, dict) else ():
         column = contract.columns.get(name)

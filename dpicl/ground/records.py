@@ -232,12 +232,7 @@ def read_csv(
         DataError: the content is not of its encoding or not well-formed CSV, or rows are ragged.
     """
     if encoding != "utf-8":
-        try:  # bytes that are none stay so, and are their rows' own fault
-            if encoding == "utf-16" and not data.startswith(UTF_16):  # else any bytes would be
-                raise UnicodeError
-            data = data.decode(encoding, _ESCAPED).encode("utf-8", _ESCAPED)
-        except UnicodeError:
-            raise DataError(where, f"is not {encoding}; expected text in {encoding}") from None
+        data = _as_utf8(data, where, encoding)
     named = encoding.replace("utf-8", "UTF-8")
     data = data.removeprefix(BYTE_ORDER_MARK)
     # alone: a file that is one long line is refused before it is copied
@@ -317,6 +312,19 @@ def _parsed(
     ):
         raise DataError(where, _NO_CSV)
     return table.slice(0, table.num_rows - 1), ragged
+
+
+def _as_utf8(data: bytes, where: str, encoding: str) -> bytes:
+    """Bytes that are no text of it stay none, and are their rows' own fault. Raises DataError: it
+    is another encoding.
+    """
+    if encoding != "utf-16":
+        return data.decode(encoding, _ESCAPED).encode("utf-8", _ESCAPED)
+    if not data.startswith(UTF_16):  # else any bytes would be
+        told = "is not utf-16; expected text in utf-16 with a byte order mark"
+        raise DataError(where, told)
+    whole = data[: len(data) // 2 * 2]
+    return whole.decode(encoding, "surrogatepass").encode("utf-8", "surrogatepass")
 
 
 def _quoted(delimiter: str) -> re.Pattern[bytes]:

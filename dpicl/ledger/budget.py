@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dpicl.accounting.accountant import Cost, compose, compose_checked, pure_sum
@@ -135,22 +135,28 @@ def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:
     )
 
 
-def check_share(fold: Fold, release: ReleaseCharge, user: str, share: float) -> None:
-    """Refuse what does not fit into a user's share of an account. What others have charged stays
-    free for everybody. Raises BudgetError: with what the user has charged and the share.
+def check_share(
+    fold: Fold, name: str, extra: Sequence[Guarantee], user: str, shares: Mapping[str, float] | None
+) -> None:
+    """Refuse what does not fit into a user's share of an account. What was charged by anybody stays
+    free. Raises BudgetError: with what the user has charged and the share.
     """
-    account = fold.account(release.account).account
+    if not shares or user not in shares or not extra:
+        return
+    account, share = fold.account(name).account, shares[user]
     spent = Spent.nothing()
-    for charge in fold.charges_of(release.account):
+    for charge in fold.charges_of(name):
         if charge.user == user:
             spent = spent.plus(guarantee_from_json(json.loads(charge.guarantee)))
-    before, after = (one.cost(account.delta_cap) for one in (spent, spent.plus(release.guarantee)))
-    if after.epsilon > share:
+    before = spent.cost(account.delta_cap)
+    for guarantee in extra:
+        spent = spent.plus(guarantee)
+    if spent.cost(account.delta_cap).epsilon > share:
+        requested = compose(extra, delta=account.delta_cap)
         raise BudgetError(
-            f"account {account.name!r}: requested epsilon={release.guarantee.epsilon:.6g} by "
-            f"{user!r}, who has charged {before.epsilon:.6g} of a share of {share:.6g}; expected "
-            f"less, another user, or a larger share in the contract (`privacy: {{budget: {{by: "
-            f"{{{user}: SHARE}}}}}}`)"
+            f"account {name!r}: requested epsilon={requested.epsilon:.6g} by {user!r}, who has "
+            f"charged {before.epsilon:.6g} of a share of {share:.6g}; expected less, another user, "
+            f"or a larger share in the contract (`privacy: {{budget: {{by: {{{user}: SHARE}}}}}}`)"
         )
 
 

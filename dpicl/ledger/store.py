@@ -173,6 +173,13 @@ class Ledger:
         with self._chain.reading() as fold:
             return budget.quote(fold, name, guarantees)
 
+    def check_share(
+        self, name: str, guarantees: Sequence[Guarantee], shares: Mapping[str, float] | None
+    ) -> None:
+        """Refuse, before a row is read, what `reserve` would by a user's share."""
+        with self._chain.reading() as fold:
+            budget.check_share(fold, name, guarantees, self._by.user, shares)
+
     def spent_elsewhere(self, name: str) -> list[WitnessedAccount]:
         """Accounts of this user's other ledgers that have spent something for the rows of an
         account.
@@ -463,8 +470,8 @@ class Ledger:
                 if is_part
                 else budget.check_cap(fold, name, release.guarantee)
             )
-            if not is_part and shares and self._by.user in shares:
-                budget.check_share(fold, release, self._by.user, shares[self._by.user])
+            if not is_part:
+                budget.check_share(fold, name, [release.guarantee], self._by.user, shares)
             before = after = None
             if spent is not None:
                 before, after = (canonical(total.as_json()) for total in (state.total, spent))

@@ -366,16 +366,21 @@ class EnsembleRelease:
             trial = ledger.trial()
             open_account(trial, contract, DpIcl.name, self._settings)
             # what is refused leaves no account and no folder
-            check_quotes([quoted(trial, self.named.account, {self.named.release_id: self.named})])
+            asked = {self.named.release_id: self.named}
+            check_quotes([quoted(trial, self.named.account, asked, contract.privacy.budget.by)])
             open_account(ledger, contract, DpIcl.name, self._settings)
         self._settings.private("journals", self.named.release_id, "slots")
         # else a twin might see one's mark or charge alone
         with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:
-            is_new = ledger.reserve(self.named).is_new if self.is_open else self._open_first(ledger)
+            is_new = self._reserve(ledger) if self.is_open else self._open_first(ledger)
             write_receipt(ledger, self.named, self._settings)
             ledger.begin_drawing(self.named.release_id)
         self._is_reserved = True
         return is_new
+
+    def _reserve(self, ledger: Ledger) -> bool:
+        shares = self._request.contract.privacy.budget.by
+        return ledger.reserve(self.named, shares=shares).is_new
 
     def _open_first(self, ledger: Ledger) -> bool:
         """Marked before it is charged, so that a crash between the two loses nothing; a mark never
@@ -389,7 +394,7 @@ class EnsembleRelease:
                 self._folder / OPENED, {"queries": self.plan.shape.queries}, mode=PRIVATE_MODE
             )
             try:
-                if ledger.reserve(self.named).is_new:
+                if self._reserve(ledger):
                     return True
             except DpiclError:
                 mark.unlink()

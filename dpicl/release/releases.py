@@ -300,11 +300,20 @@ def quote_release(planned: PlannedRelease, settings: Settings) -> list[AccountQu
         ledger.verify()
         trial = ledger.trial()
         named = name_of(trial, planned, settings)
-        return [quoted(trial, named.paying.account, {named.paying.release_id: named.paying})]
+        shares = planned.contract.privacy.budget.by
+        paying = {named.paying.release_id: named.paying}
+        return [quoted(trial, named.paying.account, paying, shares)]
 
 
-def quoted(ledger: Ledger, account: str, releases: Mapping[str, ReleaseCharge]) -> AccountQuote:
-    """What an account would be charged for these releases, by their names."""
+def quoted(
+    ledger: Ledger,
+    account: str,
+    releases: Mapping[str, ReleaseCharge],
+    shares: Mapping[str, float] | None = None,
+) -> AccountQuote:
+    """What an account would be charged for these releases, by their names. Raises BudgetError: it
+    would pass the user's share.
+    """
     charged = [entry.release for entry in ledger.entries(account)]
     names = {release.release_id for release in charged}
     described = {_described(release) for release in charged if QUERIES in release.parameters}
@@ -315,6 +324,7 @@ def quoted(ledger: Ledger, account: str, releases: Mapping[str, ReleaseCharge]) 
     ]
     if new:
         ledger.check_elsewhere(account)
+        ledger.check_share(account, new, shares)
     before = len(releases) - len(new)
     return AccountQuote(account, len(releases), before, ledger.dry_run(account, new))
 

@@ -79,9 +79,14 @@ def quote_plan(
     with open_ledger(settings) as ledger:
         ledger.verify()
         trial = ledger.trial()
+        chosen = list(plan.units.values() if units is None else units)
+        shares: dict[str, float] = {}
+        for unit in chosen:
+            stated = settings.declared(unit.dataset).privacy.budget.by or {}
+            shares |= {user: min(most, shares.get(user, most)) for user, most in stated.items()}
         return [
-            quoted(trial, account.name, releases)
-            for account, releases in charges(trial, plan, settings, units)
+            quoted(trial, account.name, releases, shares)
+            for account, releases in charges(trial, plan, settings, chosen)
         ]
 
 

@@ -123,7 +123,8 @@ def written_as(data: bytes, where: str) -> dict[str, Any]:
         encoding = "utf-16"
     else:
         try:
-            encoding = data.decode() and "utf-8"
+            data.decode()
+            encoding = "utf-8"
         except UnicodeDecodeError:
             encoding = "windows-1252"  # which has the letters of latin-1
     head = io.StringIO(data.partition(b"\n")[0].decode(encoding, "ignore"))

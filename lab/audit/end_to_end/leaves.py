@@ -158,7 +158,12 @@ OBSERVED = (
     *(
         Leaf(f"openlineage/{name}", what, price, "anybody", is_compared)
         for name, what, price, is_compared in (
-            ("eventType", "that a run starts, completes or fails", _FACTS, True),
+            (
+                "eventType",
+                "that a run starts, completes or fails",
+                f"{_FACTS}; failures as on stderr",
+                True,
+            ),
             ("eventTime", "when", _WHEN, False),
             ("run/runId", "what both events of a run have", "public because it is random", False),
             ("producer", "the program and its version", _FACTS, True),

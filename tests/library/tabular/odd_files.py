@@ -218,8 +218,8 @@ REFUSED = (
         "a.csv",
         _excel,
         {"delimiter": ";"},
-        "column 'spent': is not a finite number; expected one such as 3.5, or of files also 3,5 by "
-        '`source: {decimal: ","}`',
+        "column 'spent': is not a finite number; expected one such as 3.5, or with a decimal comma "
+        'by `source: {decimal: ","}`',
     ),
     OddFile(
         "decimal points",

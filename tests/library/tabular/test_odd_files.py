@@ -232,3 +232,22 @@ def test_one_row_does_not_decide_whether_a_file_of_json_lines_is_read(
     columns = COLUMNS | {"town": COLUMNS["town"] | {"nullable": True}}
     towns = [row["town"] for row in read(tmp_path, odd, columns=columns)]
     assert towns == [row.get("town", "(missing)") for row in of_rows]
+
+
+@pytest.mark.parametrize("broken", ["\ud800", None], ids=["half a letter", "half a character"])
+def test_a_cell_that_is_no_utf_16_is_its_own_row_s_fault(
+    tmp_path: Path, broken: str | None
+) -> None:
+    lines = odd_files.text().decode().splitlines(keepends=True)
+    content = "".join(lines).encode("utf-16")
+    if broken is None:
+        content += b"\n"
+    else:
+        cells = lines[1].rstrip("\n").split(",")
+        town = list(COLUMNS).index("town")
+        cells[town] = broken
+        lines[1] = ",".join(cells) + "\n"
+        content = "".join(lines).encode("utf-16", "surrogatepass")
+    source = {"encoding": "utf-16", "invalid": "leave-out"}
+    found = read(tmp_path, OddFile("broken", "a.csv", lambda: content, source))
+    assert len(found) == len(rows()) - (broken is not None)
