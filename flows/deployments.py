@@ -191,8 +191,9 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
             console.print(f"  warning: {error}", highlight=False, soft_wrap=True)
         if schedule:
             with suppress(DpiclError), open_ledger(settings) as ledger:  # shown above
-                paying = charges(ledger, draft_plan(name, schedule.parameters, settings), settings)
-                accounts |= {account.name for account, _ in paying if not account.benchmark}
+                drafted = draft_plan(name, schedule.parameters, settings)
+                paying = charges(ledger.trial(), drafted, settings)
+                accounts |= {asks.account.name for asks in paying if not asks.account.benchmark}
     with suppress(DpiclError):  # shown above
         series, unknown = series_forecasts(settings)
         for sentence in (*(paid.sentence for paid in series), *unknown):

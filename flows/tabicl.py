@@ -125,9 +125,9 @@ def sweep(
             # work, and no longer.
             with killed_after(hours), open_ledger(settings) as ledger:
                 limits = [
-                    ACCOUNT_LIMIT + account.name
-                    for account, _ in charges(ledger, plan, settings)
-                    if not account.benchmark
+                    ACCOUNT_LIMIT + asks.account.name
+                    for asks in charges(ledger, plan, settings)
+                    if not asks.account.benchmark
                 ]
             others_finished = (
                 concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()

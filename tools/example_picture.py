@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).parent.parent
+from tools.words import ROOT
 
 
 def main() -> None:
@@ -20,8 +20,9 @@ def main() -> None:
     block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert block is not None
     with TemporaryDirectory() as folder:
-        own = {"DPICL_HOME": f"{folder}/home", "XDG_CONFIG_HOME": f"{folder}/config"}
-        environment = os.environ | own | {"PYTHONPATH": str(ROOT)}
+        own = {"XDG_STATE_HOME": f"{folder}/state", "XDG_CONFIG_HOME": f"{folder}/config"}
+        others = {name: value for name, value in os.environ.items() if name[:6] != "DPICL_"}
+        environment = others | own | {"PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", block[1]]
         subprocess.run(command, cwd=folder, env=environment, check=True)  # noqa: S603
         shutil.copyfile(Path(folder) / "released.svg", ROOT / "docs" / "example.svg")

@@ -55,9 +55,19 @@ stated template.
 
 
 def _date_form(value: str) -> str:
-    """A date of two digits of a year has no century, and a form without a year no day."""
+    """A date of two digits of a year has no century, a form without a year no day, and one with a
+    day and no month, or with half of a day's hours, another date.
+    """
     parts = re.findall("%(.?)", value)
-    if "Y" not in parts or len({*parts}) < len(parts) or not {*parts} <= {*"YmbBdHIMSfpz"}:
+    known = {*parts} <= {*"YmbBdHIMSfpz"} and len({*parts}) == len(parts)
+    month, half = len({*parts} & {*"mbB"}), len({*parts} & {*"Ip"})
+    if (
+        not known
+        or "Y" not in parts
+        or month != ("d" in parts or bool(month))
+        or half not in (0, 2)
+        or {"H", "I"} <= {*parts}
+    ):
         raise ValueError(
             f"got {value[:40]!r}; expected a form such as %d.%m.%Y or %m/%d/%Y %H:%M, of %Y (four "
             "digits), %m (or %b: Nov), %d, %H (or %I and %p), %M, %S, %f, %z, each once"

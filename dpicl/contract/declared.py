@@ -201,7 +201,7 @@ class Source(Origin):
     """{column of the file: its name here}, for names that are long or have a line break in them.
     """
     ignore: tuple[str, ...] = ()
-    """Columns of the file to ignore."""
+    """Columns of the file to ignore, by their names here."""
     arrived: Name | None = None
     """Of a series (`releases.horizon`): the column with the day on which a row arrived, such as
     2027-01-31; it is used for nothing else.

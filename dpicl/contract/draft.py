@@ -37,6 +37,11 @@ _SAMPLED = 100_000
 """From about this many rows on, averages of a tenth of them have little noise."""
 
 
+def typed_groups(groups: Mapping[str, str], kind: ValueType) -> dict[str, Any]:
+    """Groups of codes in the type of the column's values."""
+    return {code: value_of(group, kind) for code, group in groups.items()}
+
+
 @dataclass(frozen=True)
 class DraftColumn:
     """One column: numbers or dates between bounds, booleans, or categories; a bound of None and no
@@ -87,10 +92,7 @@ class DraftColumn:
             stated = [value_of(category, self.value_type) for category in self.categories] or None
             values = f", categories: {_json(stated)}" if self.type == "category" else ""
             if self.groups:
-                typed = {
-                    code: value_of(group, self.value_type) for code, group in self.groups.items()
-                }
-                values = f", groups: {_json(typed)}"
+                values = f", groups: {_json(typed_groups(self.groups, self.value_type))}"
         # Decimals and step of real numbers whose bounds are too narrow or too wide for the usual
         # ones.
         if (

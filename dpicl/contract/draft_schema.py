@@ -486,20 +486,26 @@ def _of_odcs(table: _OdcsTable, where: str) -> list[_Told]:
         kind = column.logical_type or physical
         if kind == "date" and physical == "datetime":  # before version 3.1 there was no other
             kind = physical
-        pattern = re.sub(r"[^A-Za-z-]", "", str(options.get("format", "")))
-        if kind in ("date", "datetime", "timestamp") and pattern[:10] not in ("", "yyyy-MM-dd"):
-            kind = f"{kind} in another format"
+        pattern = re.sub(r"[^A-Za-z-]", "", str(options.get("format", "")))[:10]
+        form = "default" if pattern in ("", "yyyy-MM-dd") else pattern
         groups = (one.get("value") for one in column.custom if one.get("property") == GROUPS)
         meaning = column.description or column.business_name
         named = column.physical_name or column.name
-        told.append(_told(named, kind, limits, meaning, where, next(groups, None)))
+        told.append(_told(named, kind, limits, meaning, where, next(groups, None), form))
     return told
 
 
 def _told(
-    name: str, kind: str, limits: dict[str, Any], meaning: str, where: str, groups: Any = None
+    name: str,
+    kind: str,
+    limits: dict[str, Any],
+    meaning: str,
+    where: str,
+    groups: Any = None,
+    form: str = "default",
 ) -> _Told:
     content = {"name": name, "type": kind, "constraints": limits, "description": meaning}
+    content["format"] = form
     return validate(_Told, content | {"groups": groups or {}}, f"{where}: column {name}")
 
 
@@ -510,7 +516,7 @@ def _column(told: _Told) -> DraftColumn | str:
     name, limits, kind = told.name, told.constraints, told.type
     if not can_be_named(name):
         return UNNAMED
-    if kind in ("date", "datetime") and told.format not in ("default", "any"):
+    if kind in ("date", "datetime", "timestamp") and told.format not in ("default", "any"):
         kind = f"{kind} in another format"
     if not (limits.enum or kind in _TYPES):
         return f"values of type {_printable(kind)}" if kind else "values of no type, or of several"

@@ -104,7 +104,8 @@ def contract_digest(contract: Declared) -> str:
         "privacy": {"budget": {"by"}},
     }
     if contract.version > 1:
-        excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta", "by"}}}
+        excluded["population"] = True
+        excluded["privacy"]["budget"] |= {"epsilon", "delta"}
     content = contract.model_dump_json(exclude=excluded, by_alias=True)
     return hashlib.sha256(
         (content if contract.version == 1 else f"{content} derived {VERSION}").encode()

@@ -17,13 +17,13 @@ from dpicl.contract.columns import Column
 from dpicl.contract.columns.base import MISSING
 from dpicl.contract.columns.category import CategoryColumn, value_of
 from dpicl.contract.columns.date import DateColumn
-from dpicl.contract.draft import GROUPS
+from dpicl.contract.draft import GROUPS, typed_groups
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 
 _VERSION = "v3.1.0"
 _FORMATS = {"date": "yyyy-MM-dd", "datetime": "yyyy-MM-dd'T'HH:mm:ss"}
-_LIKE_NUMBER = re.compile(r"[-+]?[\d._]*\d[\d._]*([eE][-+]?\d+)?")
+_LIKE_NUMBER = re.compile(r"[-+]?[._]*\d[\d._]*([eE][-+]?\d+)?")
 _LOGICAL = {"category": "string", "real": "number", "datetime": "timestamp"}
 """{type, as a contract has it: a logical type}, where the two have other names."""
 
@@ -96,7 +96,7 @@ def _property(name: str, column: Column) -> dict[str, Any]:
         told["logicalType"] = _LOGICAL.get(kind, kind)
         if column.groups:
             told["logicalType"] = "string"
-            told["customProperties"] = _named({GROUPS: _typed_groups(column)})
+            told["customProperties"] = _named({GROUPS: _all_groups(column)})
         elif kind != "boolean":
             arguments = {"validValues": listed}
             told["quality"] = [{"metric": "invalidValues", "arguments": arguments, "mustBe": 0}]
@@ -113,9 +113,15 @@ def _property(name: str, column: Column) -> dict[str, Any]:
     return told
 
 
-def _typed_groups(column: CategoryColumn) -> dict[str, Any]:
-    """Groups in the type of the column's values."""
-    return {code: value_of(group, column.value_type) for code, group in column.groups.items()}
+def _all_groups(column: CategoryColumn) -> dict[str, Any]:
+    """Groups in the type of the column's values; a category that no code has, or in another order,
+    as a code of itself.
+    """
+    groups, kind = dict(column.groups), column.value_type
+    listed = [category for category in column.categories if category != MISSING]
+    if listed != list(dict.fromkeys(groups.values())):
+        groups = {category: category for category in listed} | groups
+    return typed_groups(groups, kind)
 
 
 def _named(facts: dict[str, Any]) -> list[dict[str, Any]]:

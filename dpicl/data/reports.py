@@ -38,7 +38,7 @@ from dpicl.contract.periods import ONCE, read_period
 from dpicl.data.local.questions import Question, Questionnaire
 from dpicl.ground.errors import DataError, ParameterError
 from dpicl.ground.objects import SCHEME, Stored, names_below, reason
-from dpicl.ground.records import GROWTH, most_values, open_parquet
+from dpicl.ground.records import BYTE_ORDER_MARK, GROWTH, most_values, open_parquet
 from dpicl.mechanisms.unary_encoding import Unary
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".parquet")
@@ -267,7 +267,6 @@ set.
 _SHORTEST_LINE = len('{"version":2}')
 """In bytes; what is shorter is no report, and not worth a parser's error."""
 _BLOCK = 1 << 22
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Read = tuple[pa.Table, int]
 """Reports in the columns of `SCHEMA`, and how many further lines are none."""
 _decode = json.JSONDecoder().decode
@@ -280,8 +279,8 @@ def read_lines(file: BinaryIO) -> Iterator[Read]:
     left, too_long, first = b"", False, True
     while block := file.read(_BLOCK):
         left += block
-        if first and len(left) >= len(_BYTE_ORDER_MARK):
-            left, first = left.removeprefix(_BYTE_ORDER_MARK), False
+        if first and len(left) >= len(BYTE_ORDER_MARK):
+            left, first = left.removeprefix(BYTE_ORDER_MARK), False
         whole, end, left = left.rpartition(b"\n")
         if end and too_long:  # the line began in an earlier block, and was counted there
             whole, too_long = whole.partition(b"\n")[2], False

@@ -212,7 +212,8 @@ class Meaning:
         listed = tuple(category for some in self.categories for category in some)
         kind = cast(ValueType, self.type)
         is_missing = pc.or_(pc.equal(texts, ""), is_word(texts, self.missing, kind))
-        filled = pc.if_else(is_missing, MISSING, texts)
+        gap = MISSING if self.nullable else pa.scalar(None, pa.string())
+        filled = pc.if_else(is_missing, gap, texts)
         places = category_codes(filled, listed, kind, dict(self.groups))
         return np.asarray(places.fill_null(UNKNOWN)).astype(np.int64)
 

@@ -224,8 +224,8 @@ def read_csv(
     Args:
         check: is given the header's names, and may refuse them; it gives those that are needed, or
             None for all.
-        leave_out: whether rows with too many or too few fields, and those with other bytes than
-            UTF-8 in a column that is needed, are left out, each by itself, in place of a refusal.
+        leave_out: whether rows with too many or too few fields, and those with bytes that are no
+            text in a column that is needed, are left out, each by itself, in place of a refusal.
         or_state: what may help where it is not UTF-8, as a contract says it.
 
     Raises:

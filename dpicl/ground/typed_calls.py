@@ -22,7 +22,9 @@ _KINDS: dict[str, tuple[type, str]] = {
     "Mapping[str, object]": (Mapping, "a mapping, {name: value}"),
     "Sequence[str]": (Sequence, "a list of texts"),
 }
-"""By annotation, as it is written. What is annotated otherwise is checked by who reads it."""
+"""By annotation, as `from __future__ import annotations` keeps it: as it is written. What is
+annotated otherwise is checked by who reads it.
+"""
 
 
 def typed_call(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -73,7 +73,7 @@ def _shipped(name: str) -> Path:
     return path if (path := _REPOSITORY / name).exists() else _PACKAGED / name
 
 
-SHIPPED_PIPELINES = _shipped(PIPELINES)
+SHIPPED_PIPELINES = _shipped(PIPELINES).resolve()  # as one's own is, to compare
 
 
 def _yaml_names(folder: Path) -> list[str]:
@@ -97,9 +97,10 @@ def _user() -> str:
 
 def _command() -> str:
     """Without what was typed after it: that may be private."""
-    program = Path(sys.argv[0]).stem or "python"
-    if program not in ("dpicl", "__main__"):
-        return program
+    path = Path(sys.argv[0])
+    program = path.parent.name if path.stem == "__main__" else path.stem
+    if program != "dpicl":
+        return program if program[:1] not in ("", "-") else "python"
     return " ".join(["dpicl", *[word for word in sys.argv[1:] if word[:1] != "-"][:1]])
 
 

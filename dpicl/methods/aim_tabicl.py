@@ -105,5 +105,4 @@ class AimTabicl(MstTabicl):
 
     def least_errors(self, drawn: NoisyCounts) -> Mapping[int, float]:
         """Of columns that were not chosen."""
-        label = max(column for marginal in drawn.marginals for column in marginal.columns)
-        return least_errors(drawn.marginals, label)
+        return least_errors(drawn.marginals)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
+from dpicl.methods.evaluation import Metrics
 from dpicl.runs.observed import RunEvent
 
 _SETTINGS = {
@@ -19,17 +21,7 @@ _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
 }
-MEASURES = (
-    "accuracy",
-    "balanced_accuracy",
-    "auc",
-    "rouge1",
-    "rouge2",
-    "rougeL",
-    "bleu",
-    "levenshtein",
-    "absolute_error",
-)
+MEASURES = tuple(field.name for field in fields(Metrics) if field.name != "query_count")
 """Columns of results.csv that are metrics."""
 _BATCH = 1000
 """Most metrics that a server takes at once."""

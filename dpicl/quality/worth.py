@@ -57,6 +57,8 @@ JUDGED = (
 )
 """What must be known of a classifier's score."""
 _WORST = 3
+EXACT = "as exact as"
+"""How the first of a release's sentences begins, by which a report finds it."""
 
 
 @dataclass(frozen=True)
@@ -360,10 +362,10 @@ class Quality:
         if self.row_count is not None and self.effective_rows is not None:
             rows = f"{round(self.row_count):,d}"
             yield (
-                f"as exact as counting {round(self.effective_rows):,d} of the about {rows} rows "
+                f"{EXACT} counting {round(self.effective_rows):,d} of the about {rows} rows "
                 "without noise"
                 if self.effective_rows < self.row_count
-                else f"as exact as counting all of the about {rows} rows without noise, as far as "
+                else f"{EXACT} counting all of the about {rows} rows without noise, as far as "
                 "they stand for others like them"
             )
         for what, marginals in self.kinds:

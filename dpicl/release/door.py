@@ -298,7 +298,7 @@ def quote_of(request: ReleaseRequest, settings: Settings) -> list[AccountQuote]:
     account, spends nothing, reads no row.
 
     Raises:
-        DpiclError: as `release_of`, but where the budget does not allow it: then `quote.allowed` is
+        DpiclError: as `release_of`, but where the cap does not allow it: then `quote.allowed` is
             false.
     """
     with one_ledger(settings):

@@ -332,7 +332,7 @@ def _grid(
 ) -> str:
     datasets = list(part["dataset"].unique())
     rows = math.ceil(len(datasets) / columns)
-    with drawing(9.0 if columns == 2 else PHONE, 0.6 + 2.45 * rows) as figure:
+    with drawing(9.0 if columns == 2 else PHONE, 2.4 * rows) as figure:
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).flatten()
         for axes, dataset in zip(grid, datasets, strict=False):
             draw(axes, part[part["dataset"] == dataset])
@@ -345,8 +345,8 @@ def _grid(
         names = {name for axes in shown for name in axes.get_legend_handles_labels()[1]}
         beside = columns * (2 if max(map(len, names), default=0) <= _SHORT else 1)
         legend(figure, shown, beside, 9, handle=2.6 if columns == 2 else 1.8)
-        lines = math.ceil(len(names) / beside)
-        figure.set_figheight(0.4 + 0.17 * lines + 2.4 * rows)
+        # below the axes
+        figure.set_figheight(figure.get_figheight() + 0.4 + 0.17 * math.ceil(len(names) / beside))
         return to_svg(figure, description)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from dpicl.contract.payment import NOBODY_PAYS
+from dpicl.quality.worth import EXACT
 from dpicl.report import words
 from dpicl.report.answer import answer, answerers, signs, suits
 from dpicl.report.answers import constant_sentences
@@ -50,13 +51,17 @@ def lead(run: Run, gains: pd.DataFrame) -> str:
         return sentence
     for unit in run.worth:
         for released in unit.cells.values():
-            if not next(iter(released.told), "").startswith("as exact as"):
+            if not next(iter(released.told), "").startswith(EXACT):
                 continue
             return (
                 f"What {words.method_name(unit.method)} releases of {unit.dataset} is "
                 f"{released.told[0]}; no model was queried."
             )
-    left = "it states what privacy costs, not what accuracy it leaves"
+    left = (
+        "what was released, and what it is worth, stands below"
+        if run.worth
+        else "it states what privacy costs, not what accuracy it leaves"
+    )
     return "" if len(run.results) else f"No model was queried in this run: {left}."
 
 

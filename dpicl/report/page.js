@@ -74,7 +74,7 @@ for (const section of document.querySelectorAll('section')) {
 
 // Says of what is wider than its box that it can be scrolled.
 const boxes = new ResizeObserver(seen => {
-  for (const {target} of seen) target.classList.toggle('wide', target.scrollWidth > target.clientWidth + 1);
+  for (const {target} of seen) target.classList.toggle('scrolls', target.scrollWidth > target.clientWidth + 1);
 });
 for (const box of document.querySelectorAll('.scroll')) boxes.observe(box);
 

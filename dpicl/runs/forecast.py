@@ -129,7 +129,7 @@ def forecast(
     paying = list(first_runs.values())
     forecasts = []
     with open_ledger(settings) as ledger:
-        for account, releases in charges(ledger, plan, settings):
+        for account, releases, _ in charges(ledger, plan, settings):
             if account.epsilon_cap is None:
                 continue
             standing = {entry.release.release_id for entry in ledger.entries(account.name)}

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.load import contract_digest
@@ -79,22 +79,27 @@ def quote_plan(
     with open_ledger(settings) as ledger:
         ledger.verify()
         trial = ledger.trial()
-        chosen = list(plan.units.values() if units is None else units)
-        shares: dict[str, float] = {}
-        for unit in chosen:
-            stated = settings.declared(unit.dataset).privacy.budget.by or {}
-            shares |= {user: min(most, shares.get(user, most)) for user, most in stated.items()}
         return [
             quoted(trial, account.name, releases, shares)
-            for account, releases in charges(trial, plan, settings, chosen)
+            for account, releases, shares in charges(trial, plan, settings, units)
         ]
+
+
+class Charges(NamedTuple):
+    """What a plan asks of one account: releases by name, and the most that each user may charge, by
+    the contracts that are charged to it.
+    """
+
+    account: Account
+    releases: dict[str, Release]
+    shares: dict[str, float]
 
 
 def charges(
     ledger: Ledger, plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
-) -> list[tuple[Account, dict[str, Release]]]:
-    """Every release of a plan's units by its name, by the account that pays; what several cells are
-    made from is one release. Of clients' reports none pays.
+) -> list[Charges]:
+    """Every release of a plan's units, by the account that pays; what several cells are made from
+    is one release. Of clients' reports none pays.
     """
     if plan.pipeline.reports is not None:
         return []
@@ -104,7 +109,7 @@ def charges(
     writer = fingerprint(plan.writing_model) if reads else ""
     embedder = embedder_fingerprint(plan.embedder) if reads else ""
     accounts = {account.name: account for account in ledger.accounts()}
-    by_account: dict[str, dict[str, Release]] = {}
+    by_account: dict[str, Charges] = {}
     for unit in chosen:
         declared = settings.declared(unit.dataset)
         contract = plan.contract_of(unit, declared)
@@ -119,10 +124,11 @@ def charges(
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
             releases.append(evaluation_of(key, account, contract, unit, releases, plan))
-        by_account.setdefault(account.name, {}).update(
-            {release.release_id: release for release in releases}
-        )
-    return [(accounts[name], by_account[name]) for name in sorted(by_account)]
+        asks = by_account.setdefault(account.name, Charges(account, {}, {}))
+        asks.releases.update({release.release_id: release for release in releases})
+        for user, most in (contract.privacy.budget.by or {}).items():
+            asks.shares[user] = min(most, asks.shares.get(user, most))
+    return [by_account[name]._replace(account=accounts[name]) for name in sorted(by_account)]
 
 
 def evaluation_of(

@@ -229,12 +229,17 @@ def read_plan(folder: Path) -> Plan:
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 
 
+def run_names(runs: Path) -> list[str]:
+    """Of all that have begun."""
+    return sorted(path.parent.name for path in runs.glob(f"[!.]*/{PLAN}"))
+
+
 def _stored(folder: Path) -> Any:
     try:
         return read_json(folder / PLAN)
     except FileNotFoundError:
-        runs = [path.parent.name for path in folder.parent.glob("[!.]*/plan.json")]
-        known = f"; expected {one_of(folder.name, sorted(runs))}" if runs else ""
+        runs = run_names(folder.parent)
+        known = f"; expected {one_of(folder.name, runs)}" if runs else ""
         raise RunError(f"run {folder.name}: no such run in {folder.parent.name}/{known}") from None
     except ValueError:
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None

@@ -61,3 +61,16 @@ def test_texts_that_are_answered_one_by_one_are_refused_as_well(
     line = "ask --contract letters --model fake --shots 1 --count 2 --epsilon 2 'who is there?'"
     assert TOLD in cli.refused(line)
     assert json.loads(cli("budget --json")) == []
+
+
+def test_a_share_of_one_account_is_none_of_another(
+    shared: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = shop("other", private=True)
+    content["privacy"] |= {"neighbours": "add-or-remove-one", "budget": {"epsilon": 5}}
+    (shared.root / "contracts" / "other.yaml").write_text(yaml.safe_dump(content))
+    (shared.root / "data" / content["source"]["file"]).write_text(shop_rows(120, seed=3))
+    (shared.root / "data" / content["queries"]["file"]).write_text(shop_rows(12, seed=99))
+    run = "run private --methods mst_tabicl --epsilons 1 --shots 2 --seeds 0 --dry-run --datasets"
+    assert "account 'shared': requested epsilon=1 " + TOLD in cli.refused(f"{run} shared,other")
+    assert "other" in cli(f"{run} other")

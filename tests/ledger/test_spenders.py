@@ -92,5 +92,13 @@ def test_the_user_is_whom_the_environment_names_or_the_machine_s(
     monkeypatch.delenv("DPICL_USER", raising=False)
     settings = Settings.from_environment()
     assert (settings.user, settings.command) == (getpass.getuser(), "dpicl protect")
+    for typed, command in (
+        (["/lib/dpicl/__main__.py", "synth"], "dpicl synth"),
+        (["/lib/tool/__main__.py", "patient-17.csv"], "tool"),
+        (["-c", "patient-17.csv"], "python"),
+        ([""], "python"),
+    ):
+        monkeypatch.setattr("sys.argv", typed)
+        assert Settings.from_environment().command == command
     monkeypatch.setenv("DPICL_USER", "analytics")
     assert Settings.from_environment().user == "analytics"

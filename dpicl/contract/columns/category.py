@@ -175,8 +175,9 @@ class CategoryColumn(AnyColumn):
             raise ValueError(f"groups names {unknown[0]!r}; expected only listed categories")
         if (code := next((code for code in self.groups if "*" in code[:-1]), None)) is not None:
             raise ValueError(f"groups has {code!r}; expected a code, or its beginning and one `*`")
+        stated = self._stated_groups
         for category in self.categories:
-            if group_of(category, self._stated_groups) not in (None, category):
+            if group_of(category, stated) not in (None, category):
                 raise ValueError(
                     f"groups has the category {category!r} among codes of another one; expected "
                     "other names of groups, each of which is in itself"

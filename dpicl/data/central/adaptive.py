@@ -250,12 +250,13 @@ def _alone(
     ]
 
 
-def least_errors(counts: Sequence[NoisyMarginal], label: int) -> dict[int, float]:
+def least_errors(counts: Sequence[NoisyMarginal]) -> dict[int, float]:
     """By column that is counted on its own, what (7) is expected to leave of its error: noise, or
     what is lost where it hides the counts. No release of such a column's own model shows the
     latter, as that is nearly even.
     """
     rows = round(row_count(counts))
+    label = max(column for count in counts for column in count.columns)
     return {
         count.columns[0]: _drawn_to_even(
             variation_of_noise((count.counts.size, 1), math.sqrt(count.variance), rows)[0]

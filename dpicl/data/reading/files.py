@@ -263,6 +263,7 @@ def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
     rename = contract.source.rename
 
     def check(names: list[str], where: str) -> None:
+        # pieces are read by these names alone
         if absent := [name for name in rename if name not in names]:
             rule = "is not among the columns, though `source.rename` names it"
             raise DataError(where, rule, column=absent[0])

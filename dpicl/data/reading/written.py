@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import re
+import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -44,7 +45,7 @@ WORKBOOK = ".xlsx"
 SUFFIXES = (*CSV, ".parquet", *TSV, *JSON_LINES, WORKBOOK)
 _BLOCK = 1 << 16
 """Rows that are held as objects of Python at a time."""
-_WITH_MARKS = re.compile(r"[-+]?[\d.,]*\d[\d.,]*([eE][-+]?\d+)?", re.ASCII)
+_WITH_MARKS = re.compile(r"[-+]?[.,]*\d[\d.,]*([eE][-+]?\d+)?", re.ASCII)
 _EXCHANGED = str.maketrans(".,", ",.")
 _IN_OUR_FORM = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z|\d{4}-\d\d-\d\dT", re.ASCII)
 Rewrite = Callable[[str], str]
@@ -164,7 +165,7 @@ def looks_rewritten(column: pa.ChunkedArray, source: Source) -> pa.ChunkedArray:
     for rewrite in rewrites:
         new = {text: rewrite(text) for text in distinct}
         fit = {text for text in distinct if _IN_OUR_FORM.match(new[text])}
-        if fit and len(fit) >= max(1, len(distinct) - 1):
+        if fit and len(fit) >= len(distinct) - 1:
             new |= {text: text for text in distinct if text not in fit}
             return rewritten(column, new.__getitem__).cast(pa.string())
     return column
@@ -209,7 +210,8 @@ def rewrites_of(contract: Contract) -> dict[str, Rewrite]:
         column = contract.columns.get(name)
         takes = "dates" if name == source.arrived else column.takes if column else ""
         form = source.dates.get(name) if isinstance(source.dates, dict) else source.dates
-        if takes == "numbers" and source.decimal == ",":
+        is_real = takes == "numbers" or getattr(column, "value_type", None) == "real"
+        if is_real and source.decimal == ",":
             rewrite: Rewrite = with_point
         elif takes == "dates" and form is not None:
             rewrite = partial(iso_date, form=form)
@@ -323,40 +325,45 @@ def read_workbook(
     rename: Mapping[str, str],
     rewrites: Mapping[str, Rewrite],
 ) -> pa.Table:
-    """The first sheet of a workbook: a header, and rows of cells by their own types, as texts."""
+    """The first sheet of a workbook: a header, and rows of cells by their own types, as texts; what
+    stands beyond the header is not read.
+    """
     try:
         from openpyxl import load_workbook  # of an extra
     except ModuleNotFoundError as error:
         raise SourceError(f"{where}: {extra_of(error) or error}") from None
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as packed:
-            unpacked = sum(part.file_size for part in packed.infolist())
-        if unpacked > most_bytes(len(data)):
-            raise DataError(where, f"unpacks to too much; expected at most {GROWTH} times its size")
-        sheet = load_workbook(io.BytesIO(data), read_only=True, data_only=True).worksheets[0]
-        sheet.reset_dimensions()  # what it says of its size may be a lie
-        rows = (row for row in sheet.iter_rows(values_only=True) if any(_filled(row)))
-        header = ["" if name is None else str(name) for name in next(rows, ())]
-        while header and not header[-1]:
-            header.pop()
-        header = [rename.get(name, name) for name in header]
-        chosen = check(header)
-        places = [header.index(name) for name in chosen]
-        most = most_values(len(data))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # which name cells and their values
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as packed:
+                unpacked = sum(part.file_size for part in packed.infolist())
+            if unpacked > most_bytes(len(data)):
+                told = f"unpacks to too much; expected at most {GROWTH} times its size"
+                raise DataError(where, told)
+            sheet = load_workbook(io.BytesIO(data), read_only=True, data_only=True).worksheets[0]
+            sheet.reset_dimensions()  # what it says of its size may be a lie
+            rows = (row for row in sheet.iter_rows(values_only=True) if any(_filled(row)))
+            header = ["" if name is None else str(name) for name in next(rows, ())]
+            while header and not header[-1]:
+                header.pop()
+            header = [rename.get(name, name) for name in header]
+            chosen = check(header)
+            places = [header.index(name) for name in chosen]
+            most = most_values(len(data))
 
-        def cells() -> Iterator[list[Any]]:
-            for number, row in enumerate(rows, 1):
-                if number * len(header) > most:
-                    raise DataError(
-                        where, "holds more than a file of its size should; expected less"
-                    )
-                yield [row[place] if place < len(row) else None for place in places]
+            def cells() -> Iterator[list[Any]]:
+                for number, row in enumerate(rows, 1):
+                    if number * len(header) > most:
+                        raise DataError(
+                            where, "holds more than a file of its size should; expected less"
+                        )
+                    yield [row[place] if place < len(row) else None for place in places]
 
-        return pa.concat_tables([_no_rows(chosen), *_blocks(cells(), chosen, rewrites)])
-    except DpiclError:
-        raise
-    except Exception:  # noqa: BLE001  # of XML, of archives, of what the package looks up in them
-        raise DataError(where, "is not a complete workbook; expected .xlsx of Excel") from None
+            return pa.concat_tables([_no_rows(chosen), *_blocks(cells(), chosen, rewrites)])
+        except DpiclError:
+            raise
+        except Exception:  # noqa: BLE001  # of XML, of archives, of what the package looks up in them
+            raise DataError(where, "is not a complete workbook; expected .xlsx of Excel") from None
 
 
 def _filled(row: Sequence[Any]) -> Iterator[bool]:

@@ -29,6 +29,7 @@ Reader = Literal["anybody", "the holder"]
 _PAID = "paid for by the charge of the release"
 _DERIVED = f"{_PAID}: post-processing of what was released, and public facts"
 _FACTS = "public because it follows from the contract, the command and the program"
+_ENDS = f"{_FACTS}; failures as on stderr"
 _STATE = "public because it follows from what was charged, which follows from public facts"
 _LOCKS = "public because it is empty: a mark that a command works here"
 _HOLDER = "not public: for the holder of the rows alone (files of mode 0600 in folders of 0700)"
@@ -127,12 +128,12 @@ ORCHESTRATED = (
     Leaf(
         "flow run",
         "the orchestrator's name, parameters and states of a run",
-        f"{_FACTS}; failures as on stderr",
+        _ENDS,
     ),
     Leaf(
         "task runs",
         "number, names, states and results of the orchestrator's tasks, which are the stages",
-        f"{_FACTS}; failures as on stderr",
+        _ENDS,
     ),
 )
 """What an orchestrator stores, whatever its database."""
@@ -153,7 +154,7 @@ OUTS = (
 )
 _CERTIFIED = f"{_STATE}: as the certificate has it"
 _WHEN = f"{_FACTS}; how long a run takes is not protected"
-_MLFLOW = "public because the server makes it"
+_MLFLOW = "public because MLflow makes it"
 OBSERVED = (
     *(
         Leaf(f"openlineage/{name}", what, price, "anybody", is_compared)
@@ -161,7 +162,7 @@ OBSERVED = (
             (
                 "eventType",
                 "that a run starts, completes or fails",
-                f"{_FACTS}; failures as on stderr",
+                _ENDS,
                 True,
             ),
             ("eventTime", "when", _WHEN, False),
@@ -193,7 +194,7 @@ OBSERVED = (
         )
     ),
     Leaf("mlflow/info/run_name", "the pipeline", _FACTS),
-    Leaf("mlflow/info/status", "that a run has started, completed or failed", _FACTS),
+    Leaf("mlflow/info/status", "that a run has started, completed or failed", _ENDS),
     Leaf("mlflow/info/user_id", "`unknown`", _FACTS),
     *(
         Leaf(f"mlflow/info/{name}", what, _WHEN, "anybody", False)
@@ -203,7 +204,7 @@ OBSERVED = (
         Leaf(
             f"mlflow/info/{name}",
             "MLflow's own",
-            "public because MLflow makes it",
+            _MLFLOW,
             "anybody",
             False,
         )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -94,9 +93,10 @@ def _first_release(python: Path, scratch: Path) -> float:
     readme = (REPOSITORY / "README.md").read_text("utf-8")
     block = readme.partition("```python\n")[2].partition("```")[0]
     (empty := scratch / "empty").mkdir()
-    homes = {"HOME": str(scratch), "XDG_STATE_HOME": str(scratch), "XDG_CONFIG_HOME": str(scratch)}
+    homes = {"XDG_STATE_HOME": str(scratch), "XDG_CONFIG_HOME": str(scratch)}
+    environment = new_visitor(empty).environment | homes
     started = time.perf_counter()
-    subprocess.run([python, "-c", block], cwd=empty, env=os.environ | homes, check=True)
+    subprocess.run([python, "-c", block], cwd=empty, env=environment, check=True)
     return time.perf_counter() - started
 
 

@@ -41,6 +41,7 @@ columns:
   dose: {type: category, categories: [0.5, 1]}
   code: {type: category, groups: {I21: heart, I2*: vessels, 15: "15", "*": other}}
   level: {type: category, groups: {A*: 1, B*: 2}, nullable: true}
+  icd: {type: category, categories: [rest, "1E30", heart], groups: {"2E1": heart, "1E3*": "1E30"}}
   died: {type: boolean}
 label: died
 """
@@ -58,7 +59,12 @@ def facts(made: Contract) -> dict[str, Any]:
         name: (
             column.type,
             column.nullable,
-            (column.categories, column.value_type, column.groups)
+            (
+                column.categories,
+                column.value_type,
+                # each of which is in itself, said or not
+                {code: group for code, group in column.groups.items() if code != group},
+            )
             if isinstance(column, CategoryColumn)
             else column.bounds,
         )

@@ -346,6 +346,10 @@ REFUSED = (
         {"rename": {"spent": "cost"}},
         "source.rename: gives the name 'cost'; expected a column of the contract",
     ),
+    *(
+        OddFile(f"dates as {form}", "a.csv", text, {"dates": form}, "expected a form such as")
+        for form in ("%d.%M.%Y", "%m/%d/%Y %I:%M", "%m/%d/%Y %H:%M %p", "%Y %m %b")
+    ),
     OddFile(
         "a form of no date",
         "a.csv",

@@ -102,3 +102,14 @@ def test_a_program_may_ask_about_codes() -> None:
     meanings = central_form(grouped()).features
     meaning = meanings[[meaning.column for meaning in meanings].index("code")]
     assert meaning.codes(pa.chunked_array([["I21.9", "I21", "J45"]])).tolist() == [1, 0, -1]
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+def test_a_gap_is_no_other_code(nullable: bool) -> None:
+    """Of rows that a predictor takes, as of rows that are released."""
+    contract = grouped(ICD | {"*": "other"}, nullable=nullable)
+    form = central_form(contract)
+    (meaning,) = [one for one in form.features if one.column == "code"]
+    places = meaning.codes(pa.chunked_array([["J45", "", None]]))
+    names = [None if place < 0 else meaning.names[place] for place in places]
+    assert names == ["other", *["none" if nullable else None] * 2]

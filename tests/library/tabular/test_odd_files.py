@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import io
 import json
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from dpicl.contract.load import contract_digest
 from dpicl.data.reading.files import read_table, survey
 from dpicl.data.reading.queries import load_queries, read_unlabelled
 from dpicl.data.reading.source import PERIOD, load_source, read_deliveries
+from dpicl.data.reading.written import with_point
 from dpicl.ground.errors import DataError, DeclarationError, DpiclError, SourceError
 from tests.library.tabular import odd_files
 from tests.library.tabular.odd_files import COLUMNS, EXCEL, READ, REFUSED, OddFile, plain, rows
@@ -251,3 +253,34 @@ def test_a_cell_that_is_no_utf_16_is_its_own_row_s_fault(
     source = {"encoding": "utf-16", "invalid": "leave-out"}
     found = read(tmp_path, OddFile("broken", "a.csv", lambda: content, source))
     assert len(found) == len(rows()) - (broken is not None)
+
+
+def test_a_cell_that_a_workbook_s_reader_warns_of_is_told_nobody(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from openpyxl import load_workbook
+
+    book = load_workbook(io.BytesIO(odd_files.workbook()))
+    cell = book.worksheets[0].cell(2, 1 + list(COLUMNS).index("age"), 98_765_432_109)
+    cell.number_format = "yyyy-mm-dd"
+    content = io.BytesIO()
+    book.save(content)
+    odd = OddFile("no date", "a.xlsx", content.getvalue, {"invalid": "leave-out"})
+    assert len(read(tmp_path, odd)) == len(rows()) - 1
+    assert "98765432109" not in "".join([*map(str, recwarn), *capfd.readouterr()])
+
+
+def test_a_long_cell_is_read_in_no_time() -> None:
+    long = "1" * 1_000_000 + "x"
+    assert with_point(long) == long
+    assert with_point("1" * 1_000_000 + ",5") == "1" * 1_000_000 + ".5"
+
+
+def test_a_decimal_comma_is_one_of_listed_numbers_too(tmp_path: Path) -> None:
+    made = contract(
+        {"file": "a.csv", "delimiter": ";", "decimal": ","},
+        columns={"dose": {"type": "category", "categories": [0.5, 1]}, "bought": COLUMNS["bought"]},
+    )
+    (tmp_path / "a.csv").write_text("dose;bought\n0,5;true\n1;false\n")
+    table = read_table(tmp_path / "a.csv", made)
+    assert table.column("dose").to_pylist() == ["0.5", "1"]
