@@ -14,12 +14,25 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 _BLOCK_BYTES = 1 << 16
 _ZEROS = bytes(_BLOCK_BYTES)
+Exact = TypeVar("Exact")
+Output = TypeVar("Output")
+Exact_contra = TypeVar("Exact_contra", contravariant=True)
+Output_co = TypeVar("Output_co", covariant=True)
+
+
+class Law(Protocol[Exact_contra, Output_co]):
+    """How what leaves follows from an exact, private input, at random."""
+
+    def draw(self, exact: Exact_contra, stream: Stream, /) -> Output_co:
+        """What leaves."""
+        ...
 
 
 class Stream:
@@ -33,6 +46,12 @@ class Stream:
         self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
         self._block = b""
         self._position = 0
+
+    def passes(self, law: Law[Exact, Output], exact: Exact) -> Output:
+        """What leaves of an exact input by this law: the one way through which noise passes. An
+        audit of made-up rows listens here; a stream of a release keeps nothing.
+        """
+        return law.draw(exact, self)
 
     def bytes(self, count: int) -> bytes:
         """`count` random bytes; small requests are served from one cached block."""

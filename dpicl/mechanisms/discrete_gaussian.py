@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpicl.accounting.accountant import price
@@ -30,20 +31,25 @@ from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.samplers import discrete_gaussians
 
 
+@dataclass(frozen=True)
+class GaussianSums:
+    """Equation (1)."""
+
+    variance: Fraction
+
+    def draw(self, exact: Sequence[int], stream: Stream) -> list[int]:
+        """Noisy sums, as many."""
+        noise = discrete_gaussians(self.variance, len(exact), stream).tolist()
+        return [total + more for total, more in zip(exact, noise, strict=True)]
+
+
 def noisy_sums(sums: Iterable[int], *, variance: Fraction | None, stream: Stream) -> list[int]:
     """Equation (1) on every sum; the exact sums at epsilon = infinity (None).
     `sums`: whole numbers of any size, Python's or numpy's.
     Raises ParameterError: the variance is not positive, or larger than 2^80.
     """
     exact = [operator.index(total) for total in sums]
-    if variance is None:
-        return exact
-    return [
-        total + noise
-        for total, noise in zip(
-            exact, discrete_gaussians(variance, len(exact), stream).tolist(), strict=True
-        )
-    ]
+    return exact if variance is None else stream.passes(GaussianSums(variance), exact)
 
 
 def guarantee(

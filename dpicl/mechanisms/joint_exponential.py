@@ -65,9 +65,22 @@ def joint_top(
         raise ParameterError(
             "length", length, f"a whole number in 1..{len(counts)}, the number of words"
         )
-    return joint_law(
-        counts, length=length, exponent=None if epsilon is None else epsilon / (2 * sensitivity)
-    ).draw(stream)
+    top = JointTop(length, epsilon, sensitivity)
+    return top.draw(counts, stream) if epsilon is None else stream.passes(top, counts)
+
+
+@dataclass(frozen=True)
+class JointTop:
+    """Equation (2)."""
+
+    length: int
+    epsilon: Fraction | None
+    sensitivity: int
+
+    def draw(self, exact: Sequence[int], stream: Stream) -> tuple[int, ...]:
+        """Places of so many different words."""
+        exponent = None if self.epsilon is None else self.epsilon / (2 * self.sensitivity)
+        return joint_law(exact, length=self.length, exponent=exponent).draw(stream)
 
 
 def guarantee(epsilon: Fraction | None, *, sensitivity: int, neighbours: Neighbours) -> Guarantee:

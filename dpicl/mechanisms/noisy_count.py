@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 
@@ -35,12 +36,28 @@ def exact_epsilon(epsilon: float | Fraction) -> Fraction | None:
     return None if math.isinf(epsilon) else Fraction(epsilon)
 
 
-def noisy_counts(counts: Sequence[int], *, epsilon: Fraction | None, stream: Stream) -> list[int]:
-    """Equation (1) on every count; exact counts at epsilon = infinity (None)."""
+@dataclass(frozen=True)
+class LaplaceCounts:
+    """Equation (1) for counts that one row moves by `sensitivity` at most, added up."""
+
+    epsilon: Fraction
+    sensitivity: int = 1
+
+    def draw(self, exact: Sequence[int], stream: Stream) -> list[int]:
+        """Noisy counts, as many."""
+        noise = discrete_laplaces(self.sensitivity / self.epsilon, len(exact), stream)
+        return [count + more for count, more in zip(exact, noise, strict=True)]
+
+
+def noisy_counts(
+    counts: Sequence[int], *, epsilon: Fraction | None, stream: Stream, sensitivity: int = 1
+) -> list[int]:
+    """Equation (1) on every count, all at the cost of epsilon; exact counts at epsilon = infinity
+    (None). `sensitivity`: by how much one row moves them, added up.
+    """
     if epsilon is None:
         return list(counts)
-    noise = discrete_laplaces(1 / epsilon, len(counts), stream)
-    return [count + more for count, more in zip(counts, noise, strict=True)]
+    return stream.passes(LaplaceCounts(epsilon, sensitivity), counts)
 
 
 def noisy_modes(

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeGuard
 
@@ -83,9 +84,21 @@ def exponential_maxima(
     _check(epsilon, spread)
     if epsilon is None:
         return _largest(votes, stream)
-    gaps = (votes.max(axis=1, keepdims=True) - votes) * epsilon.numerator
-    heads = bernoulli_exps(gaps.ravel(), epsilon.denominator * spread, stream).reshape(votes.shape)
-    return _one_of(heads, stream)
+    return stream.passes(PermuteAndFlip(epsilon, spread), votes)
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip:
+    """Equation (1), for every row of votes of shape (sets, candidates)."""
+
+    epsilon: Fraction
+    spread: int
+
+    def draw(self, exact: np.ndarray, stream: Stream) -> np.ndarray:
+        """Index of every winner: shape (sets,), int64."""
+        gaps = (exact.max(axis=1, keepdims=True) - exact) * self.epsilon.numerator
+        heads = bernoulli_exps(gaps.ravel(), self.epsilon.denominator * self.spread, stream)
+        return _one_of(heads.reshape(exact.shape), stream)
 
 
 def _largest(votes: np.ndarray, stream: Stream) -> np.ndarray:
@@ -145,22 +158,34 @@ def bounded_range_maxima(
         return np.array(
             [int(_largest(votes[np.newaxis], stream)[0]) for votes in sets], dtype=np.int64
         )
-    gaps, denominator, bits = _exponents(sets, epsilon, spread)
-    sizes = np.array([len(votes) for votes in sets], dtype=np.int64)
-    starts = np.cumsum(sizes) - sizes
-    chosen = np.zeros(len(sets), dtype=np.int64)
-    waiting = np.arange(len(sets))
-    count = _TRIED_FIRST
-    # the first success of independent tries: how many are made at once changes nothing
-    while len(waiting):
-        tried = uniforms_below(sizes[waiting], count, stream)
-        heads = bernoulli_exps(
-            gaps[starts[waiting, np.newaxis] + tried].ravel(), denominator, stream, bits=bits
-        ).reshape(tried.shape)
-        won = heads.any(axis=1)
-        chosen[waiting[won]] = tried[won, heads[won].argmax(axis=1)]
-        waiting, count = waiting[~won], min(2 * count, _TRIED_MOST)
-    return chosen
+    return stream.passes(BoundedRange(epsilon, spread), sets)
+
+
+@dataclass(frozen=True)
+class BoundedRange:
+    """Equation (4), for every set of votes."""
+
+    epsilon: Fraction
+    spread: int
+
+    def draw(self, exact: Sequence[np.ndarray], stream: Stream) -> np.ndarray:
+        """Index of every winner: shape (sets,), int64."""
+        gaps, denominator, bits = _exponents(exact, self.epsilon, self.spread)
+        sizes = np.array([len(votes) for votes in exact], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        chosen = np.zeros(len(exact), dtype=np.int64)
+        waiting = np.arange(len(exact))
+        count = _TRIED_FIRST
+        # the first success of independent tries: how many are made at once changes nothing
+        while len(waiting):
+            tried = uniforms_below(sizes[waiting], count, stream)
+            heads = bernoulli_exps(
+                gaps[starts[waiting, np.newaxis] + tried].ravel(), denominator, stream, bits=bits
+            ).reshape(tried.shape)
+            won = heads.any(axis=1)
+            chosen[waiting[won]] = tried[won, heads[won].argmax(axis=1)]
+            waiting, count = waiting[~won], min(2 * count, _TRIED_MOST)
+        return chosen
 
 
 def _exponents(

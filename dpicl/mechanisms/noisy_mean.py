@@ -137,7 +137,9 @@ def noised_means(
     are known already.
     """
     if epsilon is not None:
-        totals = noisy_counts(totals, epsilon=epsilon / 2 / grid.sensitivity, stream=stream)
+        totals = noisy_counts(
+            totals, epsilon=epsilon / 2, stream=stream, sensitivity=grid.sensitivity
+        )
         counts = noisy_counts(counts, epsilon=epsilon / 2, stream=stream)
     return [mean_of(total, count, grid) for total, count in zip(totals, counts, strict=True)]
 
@@ -156,7 +158,7 @@ def means_over(
     noisy = (
         totals
         if epsilon is None
-        else noisy_counts(totals, epsilon=epsilon / grid.sensitivity, stream=stream)
+        else noisy_counts(totals, epsilon=epsilon, stream=stream, sensitivity=grid.sensitivity)
     )
     return [mean_of(total, count, grid) for total, count in zip(noisy, counts, strict=True)]
 

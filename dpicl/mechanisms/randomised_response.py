@@ -63,6 +63,29 @@ class Response:
             return 0.0
         return math.log(self.keep / self.lie) if self.lie else math.inf
 
+    def draw(self, exact: np.ndarray, stream: Stream) -> np.ndarray:
+        """Reports of codes, shape (clients,), of the same shape and type."""
+        reports = np.empty_like(exact)
+        for start in range(0, len(exact), _ROWS_PER_BLOCK):
+            block = slice(start, start + _ROWS_PER_BLOCK)
+            words = stream.words(len(exact[block]), np.uint16 if self.bits == 16 else np.uint32)
+            if self.categories == 2:
+                np.bitwise_xor(
+                    exact[block], (words >= self.keep).view(np.uint8), out=reports[block]
+                )
+                continue
+            shift = _shifts(words, self)
+            # Below the categories the subtraction wraps round to a large number, so the smaller is
+            # the sum modulo k.
+            np.add(exact[block], shift, out=shift, casting="unsafe")
+            np.minimum(
+                shift,
+                shift - shift.dtype.type(self.categories),
+                out=reports[block],
+                casting="unsafe",
+            )
+        return reports
+
     def guarantee(self) -> Guarantee:
         """The cost of one report."""
         parameters = (
@@ -128,21 +151,7 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     truth = np.ascontiguousarray(codes, dtype=np.uint8 if law.categories <= _FEW else np.uint16)
     if law.lie == 0:
         return truth.copy()
-    reports = np.empty_like(truth)
-    for start in range(0, len(truth), _ROWS_PER_BLOCK):
-        block = slice(start, start + _ROWS_PER_BLOCK)
-        words = stream.words(len(truth[block]), np.uint16 if law.bits == 16 else np.uint32)
-        if law.categories == 2:
-            np.bitwise_xor(truth[block], (words >= law.keep).view(np.uint8), out=reports[block])
-            continue
-        shift = _shifts(words, law)
-        # Below the categories the subtraction wraps round to a large number, so the smaller is the
-        # sum modulo k.
-        np.add(truth[block], shift, out=shift, casting="unsafe")
-        np.minimum(
-            shift, shift - shift.dtype.type(law.categories), out=reports[block], casting="unsafe"
-        )
-    return reports
+    return stream.passes(law, truth)
 
 
 def _shifts(words: np.ndarray, law: Response) -> np.ndarray:

@@ -53,12 +53,8 @@ class SparseVector:
         """Equation (1) for so many thresholds: shape (count,), secret, and the same for all sums up
         to the first "yes".
         """
-        drawn = (
-            [0] * count
-            if self.epsilon is None
-            else discrete_laplaces(2 * self.spread / self.epsilon, count, stream)
-        )
-        return np.array(drawn, dtype=object)
+        noises = ThresholdNoises(self)
+        return noises.draw(count, stream) if self.epsilon is None else stream.passes(noises, count)
 
     def are_below(
         self, totals: Sequence[int] | np.ndarray, threshold: int, noises: np.ndarray, stream: Stream
@@ -67,9 +63,9 @@ class SparseVector:
         (thresholds,), bool.
         """
         exact = np.array([operator.index(total) for total in totals], dtype=object)
-        return np.asarray(
-            exact + self.threshold_noises(len(exact), stream) < threshold + noises, dtype=bool
-        )
+        law = AreBelow(self, threshold)
+        inputs = exact, noises
+        return law.draw(inputs, stream) if self.epsilon is None else stream.passes(law, inputs)
 
     def event(self) -> Event:
         """What all answers up to the first "yes" cost. Raises ParameterError: without noise there
@@ -83,3 +79,34 @@ class SparseVector:
             ("neighbours", Neighbours.ADD_OR_REMOVE_ONE.value),
         )
         return Event("sparse-vector", stated)
+
+
+@dataclass(frozen=True)
+class ThresholdNoises:
+    """Equation (1): what is drawn stays secret, and depends on no row."""
+
+    vector: SparseVector
+
+    def draw(self, exact: int, stream: Stream) -> np.ndarray:
+        """So many, shape (exact,)."""
+        epsilon = self.vector.epsilon
+        drawn = (
+            [0] * exact
+            if epsilon is None
+            else discrete_laplaces(2 * self.vector.spread / epsilon, exact, stream)
+        )
+        return np.array(drawn, dtype=object)
+
+
+@dataclass(frozen=True)
+class AreBelow:
+    """Equation (2), of sums and of the noises of their thresholds."""
+
+    vector: SparseVector
+    threshold: int
+
+    def draw(self, exact: tuple[np.ndarray, np.ndarray], stream: Stream) -> np.ndarray:
+        """Shape (thresholds,), bool."""
+        totals, noises = exact
+        fresh = ThresholdNoises(self.vector).draw(len(totals), stream)
+        return np.asarray(totals + fresh < self.threshold + noises, dtype=bool)

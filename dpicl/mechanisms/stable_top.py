@@ -99,17 +99,16 @@ class StableTop:
         sizes = 1 + exponential_maxima(
             gaps, epsilon=self.size_epsilon, spread=SPREAD, stream=stream_size
         )
-        noises = (
-            [0] * len(queries)
-            if self.test_epsilon is None
-            else discrete_laplaces(1 / self.test_epsilon, len(queries), stream_test)
-        )
-        return [
-            tuple(sorted(_by_count(counts)[:size]))
-            if self.stability(counts, size) + noise >= self.threshold
-            else None
-            for counts, size, noise in zip(queries, sizes.tolist(), noises, strict=True)
+        sets = [
+            (tuple(sorted(_by_count(counts)[:size])), self.stability(counts, size))
+            for counts, size in zip(queries, sizes.tolist(), strict=True)
         ]
+        law = StableSets(self)
+        return (
+            law.draw(sets, stream_test)
+            if self.test_epsilon is None
+            else stream_test.passes(law, sets)
+        )
 
     def stability(self, counts: Counts, size: int) -> int:
         """s of equation (3): so many answers may change, and the set of so many words does not."""
@@ -139,6 +138,28 @@ class StableTop:
         if self.size_epsilon is None or self.test_epsilon is None:
             raise ParameterError("epsilon", "None", "noise, where a cost is stated")
         return approximate(float(self.size_epsilon + self.test_epsilon), float(self.delta))
+
+
+@dataclass(frozen=True)
+class StableSets:
+    """Equation (3), of each query's words and their stability s."""
+
+    top: StableTop
+
+    def draw(
+        self, exact: Sequence[tuple[tuple[str, ...], int]], stream: Stream
+    ) -> list[tuple[str, ...] | None]:
+        """The words, or None."""
+        epsilon = self.top.test_epsilon
+        noises = (
+            [0] * len(exact)
+            if epsilon is None
+            else discrete_laplaces(1 / epsilon, len(exact), stream)
+        )
+        return [
+            words if stability + noise >= self.top.threshold else None
+            for (words, stability), noise in zip(exact, noises, strict=True)
+        ]
 
 
 def _by_count(counts: Counts) -> list[str]:

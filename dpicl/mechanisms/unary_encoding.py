@@ -54,6 +54,16 @@ class Unary:
         """q of equation (2)."""
         return self.weight / self.total
 
+    def draw(self, exact: np.ndarray, stream: Stream) -> np.ndarray:
+        """Bits of codes of shape (clients,): shape (clients, categories), bool."""
+        words = stream.words(len(exact) * self.categories, np.uint32)
+        thresholds = np.where(
+            exact[:, np.newaxis] == np.arange(self.categories),
+            np.uint32(_TOTAL // 2),
+            np.uint32(self.weight),
+        )
+        return np.asarray(words.reshape(thresholds.shape) < thresholds)
+
     def guarantee(self) -> Guarantee:
         """The cost of one report."""
         parameters = (
@@ -99,10 +109,4 @@ def report(codes: np.ndarray, law: Unary, stream: Stream) -> np.ndarray:
             f"a law with a total of {law.total}: expected {_TOTAL}; one of two levels is drawn "
             f"level by level"
         )
-    words = stream.words(len(codes) * law.categories, np.uint32).reshape(len(codes), law.categories)
-    thresholds = np.where(
-        codes[:, np.newaxis] == np.arange(law.categories),
-        np.uint32(_TOTAL // 2),
-        np.uint32(law.weight),
-    )
-    return np.asarray(words < thresholds)
+    return stream.passes(law, codes)

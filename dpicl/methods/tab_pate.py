@@ -437,9 +437,14 @@ def noisy_votes(exact: np.ndarray, *, epsilon: Fraction | None, stream: Stream) 
     """Equation (4) of votes of shape (queries, labels), int64: of the same shape."""
     queries, labels = exact.shape
     released = exact[:, 1:] if labels == 2 else exact
-    share = None if epsilon is None else epsilon / (queries * moved_by_one(labels))
     noisy = np.array(
-        noisy_counts(released.ravel().tolist(), epsilon=share, stream=stream), dtype=np.int64
+        noisy_counts(
+            released.ravel().tolist(),
+            epsilon=epsilon,
+            stream=stream,
+            sensitivity=queries * moved_by_one(labels),
+        ),
+        dtype=np.int64,
     ).reshape(released.shape)
     return noisy if labels > 2 else np.hstack([int(exact[0].sum()) - noisy, noisy])
 

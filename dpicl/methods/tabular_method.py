@@ -406,7 +406,12 @@ def released_counts(
     counts: Sequence[int], contract: Contract, unit: Unit, stream: Stream
 ) -> list[int]:
     """Equation (2): the only draw of noise."""
-    return noisy_count.noisy_counts(counts, epsilon=_each(contract, unit), stream=stream)
+    return noisy_count.noisy_counts(
+        counts,
+        epsilon=_each(contract, unit) * len(counts),
+        stream=stream,
+        sensitivity=len(counts),
+    )
 
 
 def metrics_of(released: Sequence[int], unit: Unit) -> dict[Cell, Metrics]:

@@ -9,7 +9,9 @@ import typer
 
 from dpicl.cli import options
 from dpicl.cli.terminal import check_state
+from dpicl.ground.errors import ParameterError
 from dpicl.home.settings import Settings
+from dpicl.methods.audited import FOLDER
 
 
 def audit(
@@ -18,8 +20,12 @@ def audit(
         typer.Argument(
             metavar="AUDIT",
             help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; "
-            "or membership, attacks on releases.",
+            "or membership, attacks on releases; or transcripts, exact log-ratios of whole draws.",
         ),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Argument(help="transcripts: of this method only.", autocompletion=options.methods),
     ] = None,
     all_audits: Annotated[
         bool, typer.Option("--all", help="Run the audits of all mechanisms.")
@@ -29,7 +35,7 @@ def audit(
         typer.Option(
             min=1,
             help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000, membership "
-            "2,000. More runs detect smaller leaks.",
+            "2,000, transcripts 200 of each kind. More runs detect smaller leaks.",
         ),
     ] = None,
     seed: Annotated[
@@ -53,10 +59,19 @@ def audit(
     """
     from lab.audit.results import audit_end_to_end, audit_mechanisms, audit_membership
 
+    if method is not None and name != "transcripts":
+        raise ParameterError(
+            "METHOD", method, "none: `dpicl audit transcripts METHOD` alone has one"
+        )
     folder = out or Settings.from_environment().own("audit")
     if name == "end-to-end" and not all_audits:
         check_state()
         passed = audit_end_to_end(runs=runs, folder=folder)
+    elif name == "transcripts" and not all_audits:
+        from lab.audit.transcripts.report import audit_by_transcripts
+
+        notes = Settings.from_environment().home / FOLDER
+        passed = audit_by_transcripts(method, runs=runs, seed=seed, folder=folder, notes=notes)
     elif name == "membership" and not all_audits:
         passed = audit_membership(table, runs=runs, seed=seed, folder=folder)
     else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,6 +68,21 @@ def _python(
     )
 
 
+@pytest.fixture(scope="module")
+def audited(place: Place, installed: str) -> str:
+    """The same folder, once transcripts of the method have passed."""
+    words = ("protect", "shop", "--method", NAME, "--epsilon", "0.5", "--shots", "4")
+    early = place.dpicl(*words, "--out", "early.jsonl", PYTHONPATH=installed)
+    assert early.returncode == 2 and _spent(place, installed) == []
+    assert (
+        f"expected one before it draws from shop: `dpicl audit transcripts {NAME}`" in early.stderr
+    )
+    done = place.dpicl("audit", "transcripts", NAME, PYTHONPATH=installed, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "none told more than stated, the most 1.0000 of it" in done.stdout
+    return installed
+
+
 def _spent(place: Place, installed: str) -> list[tuple[str, int, float]]:
     program = (
         "import dpicl, json; print(json.dumps([[a.account, a.releases, a.epsilon_spent] for a in "
@@ -75,8 +91,60 @@ def _spent(place: Place, installed: str) -> list[tuple[str, int, float]]:
     return [tuple(one) for one in json.loads(_python(installed, place, program).stdout)]
 
 
+MISTAKES = {
+    "less noise": (
+        "epsilon=exact_epsilon(point.epsilon)",
+        "epsilon=exact_epsilon(2 * point.epsilon)",
+    ),
+    "no noise": ("return noisy_counts(", "return (lambda counts, **_: counts)("),
+    "as many counts as labels": (
+        "[int((labels == label).sum()) for label in (0, 1)]",
+        "np.bincount(labels, minlength=2).tolist()",
+    ),
+    "the sum of counts beside": ("json.dumps(drawn)", "json.dumps([*drawn, sum(drawn)])"),
+}
+
+
 @pytest.mark.exhaustive
-def test_protect_releases_once_and_charges_once(place: Place, installed: str) -> None:
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_program_that_does_not_pass_draws_from_nothing_private(
+    mistake: str, tmp_path: Path, installed: str
+) -> None:
+    """Nor does one that was changed after it had passed."""
+    place = new_place(tmp_path / "place")
+    install(place, shop(private=True), shop_rows(80))
+    folder = tmp_path / "installed"
+    shutil.copytree(installed.partition(os.pathsep)[0], folder)
+    mine = os.pathsep.join([str(folder), str(ROOT)])
+    module = folder / "noisy_label.py"
+    right = module.read_text("utf-8")
+    audit = ("audit", "transcripts", NAME)
+    release = (
+        "protect",
+        "shop",
+        "--method",
+        NAME,
+        "--epsilon",
+        "0.5",
+        "--shots",
+        "4",
+        "--out",
+        "o",
+    )
+    assert place.dpicl(*audit, PYTHONPATH=mine, timeout=300).returncode == 0
+    module.write_text(right.replace(*MISTAKES[mistake]), "utf-8")
+    assert module.read_text("utf-8") != right
+    changed = place.dpicl(*release, PYTHONPATH=mine)
+    assert changed.returncode == 2 and "no audit of this program has passed" in changed.stderr
+    passed = mistake == "the sum of counts beside"  # which follows from what was drawn
+    assert place.dpicl(*audit, PYTHONPATH=mine, timeout=300).returncode == (0 if passed else 1)
+    if not passed:
+        assert place.dpicl(*release, PYTHONPATH=mine).returncode == 2
+
+
+@pytest.mark.exhaustive
+def test_protect_releases_once_and_charges_once(place: Place, audited: str) -> None:
+    installed = audited
     asked = ("protect", "shop", "--method", NAME, "--epsilon", "0.5", "--shots", "4")
     done = place.dpicl(*asked, "--out", "one.jsonl", PYTHONPATH=installed)
     assert done.returncode == 0, done.stderr
@@ -91,9 +159,8 @@ def test_protect_releases_once_and_charges_once(place: Place, installed: str) ->
 
 
 @pytest.mark.exhaustive
-def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(
-    place: Place, installed: str
-) -> None:
+def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(place: Place, audited: str) -> None:
+    installed = audited
     options = f"--methods {NAME} --datasets shop --epsilons 1 --shots 1,2 --seeds 0 --model fake"
     words = f"run private {options} --run-id mine".split()
     done = place.dpicl(*words, PYTHONPATH=installed, timeout=300)
@@ -113,7 +180,9 @@ def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(
 
 
 @pytest.mark.exhaustive
-def test_what_it_must_not_do_is_refused(place: Place, installed: str) -> None:
+def test_what_it_must_not_do_is_refused(place: Place, audited: str) -> None:
+    installed = audited
+
     def refused(epsilon: str, **where: str) -> str:
         options = f"protect shop --method {NAME} --epsilon {epsilon} --shots 1 --out no"
         done = place.dpicl(*options.split(), **where)
@@ -132,6 +201,8 @@ def test_a_table_in_batches_is_read_whole_where_it_counts_none(
 ) -> None:
     place = new_place(tmp_path / "place")
     install_folder(place, private=True)
+    done = place.dpicl("audit", "transcripts", NAME, PYTHONPATH=installed, timeout=300)
+    assert done.returncode == 0, done.stderr
     program = (
         "from dpicl.runs.execute import InProcess, run_units\n"
         "from dpicl.runs.plan import make_plan\n"

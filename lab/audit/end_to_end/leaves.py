@@ -343,6 +343,7 @@ HOME = (
         "digests of sets that were said to be public",
         "public because its owner said so",
     ),
+    _in_home("audited/…", "that transcripts of a method of another package passed", _FACTS),
     _in_home("restoring", "which backup the state home is restored from", _FACTS),
     _in_home("released/newest.json", "the newest receipt", _STATE),
     _in_home("released/adopted.json", "the first record of a ledger that was made anew", _STATE),

@@ -16,15 +16,15 @@ from dpicl.mechanisms.noisy_steps import GaussianBudget
 
 @contextmanager
 def spending(*modules: str) -> Iterator[tuple[list[Fraction], list[int]]]:
-    """Inside, the epsilon of every noisy count and choice, and the spread of every choice, as they
-    are made; also in modules that name `noisy_counts` themselves.
+    """Inside, the epsilon of every noisy count that one row moves by 1, and of every choice, and
+    the spread of every choice, as they are made; also in modules that name `noisy_counts` themselves.
     """
     spent, spreads = list[Fraction](), list[int]()
     plain_counts, plain_max = noisy_count.noisy_counts, noisy_max.exponential_max
 
-    def counted(exact: Any, *, epsilon: Fraction, stream: Any) -> Any:
-        spent.append(epsilon)
-        return plain_counts(exact, epsilon=epsilon, stream=stream)
+    def counted(exact: Any, *, epsilon: Fraction, stream: Any, sensitivity: int = 1) -> Any:
+        spent.append(epsilon / sensitivity)
+        return plain_counts(exact, epsilon=epsilon, stream=stream, sensitivity=sensitivity)
 
     def chosen(votes: Any, *, epsilon: Fraction, spread: int, stream: Any) -> Any:
         spent.append(epsilon)

@@ -79,7 +79,7 @@ class NoisyLabel(TabularMethod[list[int]]):
         """Equation (1)."""
         labels = label_codes(train, contract)[contributing_rows(train, contract, draws)]
         return noisy_counts(
-            np.bincount(labels, minlength=2).tolist(),
+            [int((labels == label).sum()) for label in (0, 1)],
             epsilon=exact_epsilon(point.epsilon),
             stream=draws.secret("labels", point.key),
         )

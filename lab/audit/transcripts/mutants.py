@@ -1,0 +1,206 @@
+"""Methods with one mistake each, which transcripts must find; sampling sees few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from dpicl.data.central import adaptive, chosen_bins, spanning_tree
+from dpicl.data.local import questions
+from dpicl.mechanisms import noisy_count, noisy_mean
+from dpicl.mechanisms.continual_counts import ContinualCounts
+from dpicl.mechanisms.noisy_count import LaplaceCounts
+from dpicl.mechanisms.private_token import TokenNoise
+from dpicl.mechanisms.randomised_response import response
+from dpicl.mechanisms.stable_top import StableTop
+from dpicl.methods import ensemble_voting, tab_pate
+from dpicl.methods.aim_tabicl import AimTabicl
+from dpicl.methods.ensemble_voting import RetrievalSpending, asked_of_each
+from lab.audit.end_to_end.stand_ins import everywhere, replaced
+from lab.audit.transcripts.cases import every_case
+from lab.audit.transcripts.run import Tally, audit_transcripts
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake, and the kind of worlds in which it is looked for."""
+
+    name: str
+    what_is_wrong: str
+    case: str
+    made: Callable[[], AbstractContextManager[Any]]
+
+    def tally(self, *, seed: int, count: int) -> Tally:
+        """Transcripts of the mutant, up to the first that finds it."""
+        (case,) = (case for case in every_case() if case.name == self.case)
+        with self.made():
+            return audit_transcripts(case, seed=seed, count=count)
+
+
+def _constant(owner: Any, name: str, value: Any) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: patch.object(owner, name, value)
+
+
+def _property(owner: Any, name: str, made: Callable[[Any], Any]) -> Any:
+    """Another value of a property, made from the right one."""
+    right = vars(owner)[name].fget
+    return lambda: patch.object(owner, name, property(lambda self: made(right(self))))
+
+
+def _unheard(_: Any) -> Any:
+    def noisy_counts(
+        counts: Sequence[int],
+        *,
+        epsilon: Fraction,
+        stream: Any,
+        sensitivity: int = 1,
+    ) -> list[int]:
+        return LaplaceCounts(epsilon, sensitivity).draw(counts, stream)
+
+    return noisy_counts
+
+
+def _half_bounds(noisy_counts: Any) -> Any:
+    return lambda counts, *, sensitivity=1, **how: noisy_counts(
+        counts, sensitivity=-(-sensitivity // 2), **how
+    )
+
+
+def _by_parity(measure: Any) -> Any:
+    def measured(self: Any, exact: Any, budget: Any, stream: Any) -> Any:
+        odd = int(exact.over(()).sum()) % 2
+        return measure(self, exact, budget.times(Fraction(1, 1 + odd)), stream)
+
+    return measured
+
+
+def _louder(randomise: Any) -> Any:
+    def randomised(codes: np.ndarray, law: Any, stream: Any) -> np.ndarray:
+        louder = response(epsilon=law.epsilon * 1.25, categories=law.categories)
+        return np.asarray(randomise(codes, louder, stream))
+
+    return randomised
+
+
+def _pooled(counted: Any) -> Any:
+    def votes(scores: np.ndarray, shape: Any) -> Any:
+        each = scores.reshape(-1, asked_of_each(shape), scores.shape[1]).copy()
+        each[:, 1:] = each[:, 1:].mean(axis=0)
+        return counted(each.reshape(scores.shape), shape)
+
+    return votes
+
+
+def _unnoted(_: Any) -> Any:
+    return lambda self, number, units, is_near: is_near
+
+
+def _one_too_far(stability: Any) -> Any:
+    return lambda self, counts, size: stability(self, counts, size + 1)
+
+
+def _every_row(_: Any) -> Any:
+    return lambda train, contract, draws: np.arange(train.row_count)
+
+
+def _added(select: Any) -> Any:
+    return lambda self, sums, stream: select(replace(self, row_is_voter=True), sums, stream)
+
+
+_HALF_SPREAD = "the noise of a choice is for half of what a row moves it by"
+MUTANTS = (
+    Mutant(
+        "shares",
+        "parts of the budget add up to 7/6",
+        "mst_tabicl: laplace",
+        _constant(spanning_tree, "SECOND", spanning_tree.SECOND + Fraction(1, 6)),
+    ),
+    Mutant(
+        "pair-spread", _HALF_SPREAD, "mst_tabicl: laplace", _constant(spanning_tree, "_SPREAD", 1)
+    ),
+    Mutant(
+        "bins-spread",
+        _HALF_SPREAD,
+        "mst_tabicl: laplace, open bins",
+        _constant(chosen_bins, "_SPREAD", chosen_bins._SPREAD // 2),
+    ),
+    Mutant("scope-spread", _HALF_SPREAD, "aim_tabicl: laplace", _constant(adaptive, "_SPREAD", 1)),
+    Mutant(
+        "parity",
+        "the budget depends on the parity of the rows",
+        "aim_tabicl: laplace",
+        lambda: replaced(AimTabicl, "measure", _by_parity),
+    ),
+    Mutant(
+        "gaussian-spread",
+        _HALF_SPREAD,
+        "mst_tabicl: gaussian",
+        _constant(spanning_tree, "_SPREAD", 1),
+    ),
+    Mutant(
+        "unheard",
+        "noise is drawn beside the interface",
+        "tab_pe: histograms",
+        lambda: replaced(noisy_count, "noisy_counts", _unheard),
+    ),
+    Mutant(
+        "votes",
+        "a vote that moves from label to label is paid as one that is added",
+        "tab_pate: public",
+        _constant(tab_pate, "moved_by_one", lambda labels: 1),
+    ),
+    Mutant(
+        "sums",
+        "the noise of sums is for half of the bounds",
+        "gdp_tabicl: paid columns",
+        lambda: replaced(noisy_mean, "noisy_counts", _half_bounds),
+    ),
+    Mutant(
+        "persons",
+        "all rows of a person enter",
+        "gdp_tabicl: shared count, persons",
+        lambda: everywhere("contributing_rows", _every_row),
+    ),
+    Mutant(
+        "agreement",
+        "noise of 0.8 times the scale",
+        "ldp_tabicl: agreement",
+        lambda: replaced(questions, "randomise", _louder),
+    ),
+    Mutant(
+        "one-period",
+        "the noise is for half of what a person moves all periods by",
+        "mst_tabicl: series, add-or-remove-one",
+        _property(ContinualCounts, "squared_sensitivity", lambda right: -(-right // 2)),
+    ),
+    Mutant(
+        "added-vote",
+        "the noise is for an added vote, where one row changes a vote",
+        "few_shot_generation: fresh, exponential",
+        lambda: replaced(TokenNoise, "select", _added),
+    ),
+    Mutant(
+        "pooled",
+        "votes are calibrated by all prompts together",
+        "dp_icl: votes, calibrated",
+        lambda: replaced(ensemble_voting, "counted", _pooled),
+    ),
+    Mutant(
+        "unnoted",
+        "a row takes part in every query it is near to",
+        "dp_icl: retrieved",
+        lambda: replaced(RetrievalSpending, "admit", _unnoted),
+    ),
+    Mutant(
+        "one-too-far",
+        "the gap that is tested lies one position behind the set",
+        "dp_icl: keywords, stable",
+        lambda: replaced(StableTop, "stability", _one_too_far),
+    ),
+)
