@@ -17,7 +17,8 @@ from dpicl.mechanisms.noisy_steps import GaussianBudget
 @contextmanager
 def spending(*modules: str) -> Iterator[tuple[list[Fraction], list[int]]]:
     """Inside, the epsilon of every noisy count that one row moves by 1, and of every choice, and
-    the spread of every choice, as they are made; also in modules that name `noisy_counts` themselves.
+    the spread of every choice, as they are made; also in modules that name `noisy_counts`
+    themselves.
     """
     spent, spreads = list[Fraction](), list[int]()
     plain_counts, plain_max = noisy_count.noisy_counts, noisy_max.exponential_max
