@@ -27,8 +27,9 @@ _TEST, _PATH, _DOTTED = (
 STATED = {"source.deliveries", "checks", "invalid", "refuse", "similarity", "participations"} | {
     "lean4",
     "elan",
+    "dpicl audit --all",
 }
-"""Keys of contracts and options, and packages of others."""
+"""Keys of contracts and options, packages of others, a command."""
 
 
 @cache

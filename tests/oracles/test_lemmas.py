@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.accounting.filters import ALIKE, MIXTURE, RESERVE
-from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.events import approximate
+from dpicl.accounting.filters import ALIKE, MIXTURE, RESERVE, Spent
+from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, matrix
 from dpicl.mechanisms.noisy_steps import GaussianBudget
 
@@ -335,6 +336,36 @@ def test_deltas_that_no_reserve_pays_for_are_seen() -> None:
     kinds, delta = [*((multiple, 0.005) for multiple in multiples)], 0.05
     accepts = mixture(unit, kinds, epsilon, weights, lambda deltas: delta)
     assert needed(unit, kinds, epsilon, accepts) > 1.5 * delta
+
+
+@pytest.mark.parametrize(
+    ("unit", "kinds", "epsilon", "delta"),
+    [
+        (0.25, [(1, 0.05 / 32), (4, 0.0)], 2.0, 0.05),
+        (0.25, [(1, 0.0), (2, 0.1 / 24), (0, 0.1 / 16)], 1.0, 0.1),
+    ],
+)
+def test_an_account_pays_for_deltas_of_its_entries(
+    unit: float, kinds: list[Kind], epsilon: float, delta: float
+) -> None:
+    """The same adversary against the filter of an account with this cap, by all of its rules."""
+    entries = [
+        Guarantee(1.0, delta, Neighbours.REPLACE_ONE, "row", approximate(unit * multiple, chance))
+        for multiple, chance in kinds
+    ]
+
+    @cache
+    def spent(counts: Counts) -> Spent:
+        place = next((place for place, count in enumerate(counts) if count), None)
+        if place is None:
+            return Spent.nothing()
+        before = tuple(count - (place == other) for other, count in enumerate(counts))
+        return spent(before).plus(entries[place])
+
+    def accepts(counts: Counts) -> bool:
+        return spent(counts).cost(delta).epsilon <= epsilon
+
+    assert 0.2 * delta < needed(unit, kinds, epsilon, cache(accepts)) <= delta
 
 
 @pytest.mark.parametrize(
