@@ -11,8 +11,8 @@ Paper       theorem, pure sums: [RRUV16] Rogers, Roth, Ullman and Vadhan (arXiv 
             Theorem, Rényi sums at one fixed order: [FZ21] Feldman and Zrnic (2008.11193), [L21]
             Lécuyer (2103.01379); [H+23] also for interleaved sessions (2309.05901). Theorem, sums
             of mu^2: [ST22] Smith and Thakurta (2210.17520). Tail of one order: [M17], [CKS20].
-            Ours, with proof below: all orders at once by a mixture, its
-            reserve for deltas, and entries that are all alike.
+            Ours: all orders at once by a mixture, its reserve for deltas,
+            and entries that are all alike.
 
     (1)  all entries pure: the sum of their epsilons, delta 0
     (2)  mixture: (1 - e^(-z)) <= delta_B  sum_i w_i e^((a_i - 1) (epsilon + z - S(a_i)))   for
@@ -23,31 +23,13 @@ Paper       theorem, pure sums: [RRUV16] Rogers, Roth, Ullman and Vadhan (arXiv 
          all entries Gaussian: that of the one Gaussian whose mu^2 is the sum of theirs
     (4)  one entry: privacy loss distribution at delta
 
-Proof of (2), for either order of two neighbours; P, Q the laws of the transcript, L its log-ratio,
-which is a sum over entries. Given the past, entry n has E[e^((a-1) L_n)] <= e^((a-1) rho_n(a)),
-rho_n being chosen before it is drawn, so e^((a-1) (L - S(a))) is a supermartingale of mean <= 1 for
-each order [FZ21], and so is Z = sum_i w_i e^((a_i-1) (L - S(a_i))) where sum w_i <= 1: no order is
-chosen, none is given up. (2) says max(0, 1 - e^(epsilon - L)) <= delta_B Z whatever L is. It held
-at the last entry accepted, so E max(0, 1 - e^(epsilon - L)) <= delta_B E[Z] <= delta_B, and the
-left side is the hockey-stick divergence of P and Q at epsilon. A pure sum of at most epsilon makes
-it 0. The weights depend on the cap only, which is public. No term of (2) falls while epsilon grows,
-so that the least epsilon of (2) is at most the cap just where (2) holds at the cap: of g_i / r_i^2
-as (a_i - 1) epsilon >= 2 there; of the normal part as r L >= ln(r / 2) / s^2 for every r, L being
-max(2, ln(1 / delta_B)), since ln(r / 2) <= r / (2 e) and s^2 >= 1 / (2 e L). Most entries are far
-from pure: S(a) = a rho, and the order at which such a sum exhausts the cap has r near 2. A union
-bound over the orders is the special case in which one summand carries (2) alone. An entry of many
-steps may be drawn with others between: S runs ahead of L. Approximate parts: outside an event of
-probability delta_n entry n is as above. With R what their deltas leave of the reserve, delta_B Z +
-R until such an event and 1 from then on is a supermartingale from delta_B + reserve. The reserve is
-fixed, not what the tail left over: traded against each other by an adversary, the two would add up
-to more than delta. Proof of (3): sums of mu^2 are [ST22]'s filter, if the first entry is Gaussian;
-else the bundle is that of the first entry, chosen before any output; n of it are dominated by n
-independent copies of its pair whichever mechanisms are chosen [ZDW22], and stopping early is
-post-processing. The last entry accepted satisfied (3), or (2) or (1). Truncated to the longest
-prefix that satisfies (3), the first case contributes at most delta_A, the other at most delta_B +
-reserve: together delta. Proof of (4): if the first entry satisfies none of (1) to (3), then, as S
-and the number only grow, nothing does ever after: the account is that one release, fixed
-beforehand. If it satisfies one, (4) never decides about another entry.
+Proofs: docs/proofs.md, lemma D of (2) and its reserve, lemma E of (3), (4) and all rules together.
+No order is chosen in (2), and none is given up; a union bound over the orders is the special case
+in which one summand carries it alone. No term of (2) falls while epsilon grows, so that the least
+epsilon of (2) is at most the cap just where (2) holds at the cap. Most entries are far from pure:
+S(a) = a rho, and the order at which such a sum exhausts the cap has r near 2. The reserve is fixed,
+not what the tail left over: traded against each other by an adversary, the two would add up to more
+than delta.
 
 Symbols     S(a) sum of Rényi bounds at order a; g_i constants; delta_A, delta_B and reserve are the
             shares below of delta.

@@ -34,15 +34,9 @@ Guarantee   an upper bound, for adaptive composition too. Never "as the continuo
     (2)  else, variance > 4: a continuous Gaussian of variance sigma^2 - 4 bounds it.
 
 Paper       [CKS20] Canonne, Kamath and Steinke 2020, section 3. (2) is a case of Peikert's
-            convolution (2010): let X ~ N(m, sigma^2 - s^2), m whole, and Y given X = x be
-            discrete Gaussian around x, of scale s. By Poisson's summation the normaliser
-            of Y given x is s sqrt(2 pi) (1 + c), |c| <= h = 2 sum_k exp(-2 pi^2 s^2 k^2), so that
-            P[Y = y] is the density of N(m, sigma^2) at y, up to factors 1 / (1 + h) .. 1 / (1 - h),
-            and the discrete Gaussian around m is that density up to 1 / (1 + h) .. 1. So noise on
-            d sums is the post-processing Y of continuous noise up to a factor of at most
-            ((1 + h) / (1 - h))^d: it adds less than 8 d h to epsilon, also when composed or on a
-            sample. Here s = 2, h < 2e-34; a million sums add 1e-27, far below the pessimism of
-            any grid in `pld`.
+            convolution (2010), with s = 2: docs/proofs.md, lemma G. Of a million sums it changes
+            epsilon by less than 1e-27 and delta by as small a share, far below the pessimism of any
+            grid in `pld`.
 Symbols     sigma^2 the variance parameter, D the squared l2 sensitivity, both exact.
 Not covered variances below 1/16; what (1) and (2) leave out: multiply sums by a whole number
             k, their variance by k^2 and D by k^2, and (2) covers them.

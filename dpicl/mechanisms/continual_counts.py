@@ -32,29 +32,13 @@ of a window. For T = 365 a prefix's noise is at most 2.76 times that of one rele
 table at the same cost (the last one's 2.39), of the square root's 2.94; for no matrix of real
 numbers the largest is below 2.64.
 
-Proof of (4): y moves by sum_s C[., s] v_s, where v_s is what the unit adds to x_s: the sum of its
-rows' vectors, |a_i|^2 <= M each. Let w_s <= c be its rows of period s, sum w_s <= k, and G the
-columns' products, none of which is negative. Rows i and j add G <a_i, a_j> <= M G to
-|y|^2, so that they move it most where all vectors are the same one of length sqrt M: by M w' G w.
-That is convex in w: it is largest at a corner, where all w_s are 0 or c but one, the rest. Let
-these be at p_0 < p_1 < ...: as p_j - p_i >= j - i, w' G w is at most the sum of (4) with the rest
-somewhere in u, and largest with it at an end: the distances to all others are 1, 2, 3 ... there,
-and nowhere larger. A row that is taken back in a later period, -a_i, counts as one: nothing above
-asks for its sign.
-
-Replaced: where one unit moves y by a and another one by b, |a - b|^2 <= |a|^2 + |b|^2 in cells
-whose numbers are never negative, as <a, b> >= 0, and 2 |a|^2 + 2 |b|^2 in the others. There rows'
-vectors have squared length S <= M, so that |a|^2 and |b|^2 are D S / M at most: all in all 2 D (1 +
-S / M), which is 2 D where nothing is negative and 4 D where rows are taken back. Each cell is
-looked at by itself, so that it stands where large counts are cut off, too: a cut leaves the same
-share, 0 to 1, of what either unit adds to a cell in a period.
-
-Adaptive: given the past, y_t is discrete Gaussian noise around a sum that moves by d_t = sum_s C[t,
-s] v_s, which the past determines. By rule (2) of `accounting.discrete_gaussian` it is the
-post-processing of |d_t|^2 / (sigma^2 - 4) seconds of a Brownian motion with or without drift, and
-by (4) these are D / (sigma^2 - 4) at most on every path, whichever periods were chosen on the way.
-So all are one Gaussian of that many seconds (`noisy_steps`: [ST22]); in zCDP, sum |d_t|^2 / (2
-sigma^2) <= D / (2 sigma^2), by a filter that never has to stop.
+Proofs of (4) and of what follows: docs/proofs.md, lemmas A and B. A row that is taken back in a
+later period counts as a row. Of a replaced unit the releases move by 2 D (1 + S / M), where a row's
+vector has a squared length of at most S in the cells whose numbers may be negative: 2 D where
+nothing is negative, 4 D where rows are taken back. Counts that are cut off move no further. A unit
+may choose its periods by what was released: the bound holds on every path, and all releases are one
+Gaussian of mu^2 = D / (sigma^2 - 4) (lemmas C and G); in zCDP, sum |d_t|^2 / (2 sigma^2) <= D / (2
+sigma^2), by a filter that never has to stop.
 
 Symbols     T periods, x_s whole counts of period s (int, shape (cells,)), the sum of its rows'
             vectors, each of squared length M at most: m where a row is in one cell of each of m

@@ -25,15 +25,9 @@ Paper       [RRUV16] Rogers, Roth, Ullman and Vadhan (arXiv 1605.08294), pure su
     (3)  m rows cost what a Gaussian does that they move by m; a row replaced by another, what it
          does that is moved by 2
 
-Why (2): counts are the post-processing of continuous Gaussian ones of variance 1 / b, by
-`accounting.discrete_gaussian`. A choice of range r has neighbours' laws P, Q with log-ratios in
-some [t - r, t]; of all such pairs two outcomes with these log-ratios have the largest divergences,
-with probabilities p and q of the first, logit p - logit q = r. Their trade-off function has one
-corner, and the Gaussian one of mu = F^-1(p) - F^-1(q), which is convex, goes through it, so it lies
-nowhere above. The slope of F^-1 by the logit, p (1 - p) / f(F^-1(p)), is largest at one half, so mu
-is at most 2 F^-1(1 / (1 + e^(-r / 2))): sqrt(b) for the r of (2). Steps: each is the
-post-processing of the next b seconds of one Brownian motion with drift 0 or 1, and b is known when
-the step begins, so that all are one of mu^2 seconds [ST22]. (3): m such motions after one another,
+Why (2): counts are the post-processing of continuous Gaussian ones of variance 1 / b
+(docs/proofs.md, lemma G). A choice of that range tells no more than a Gaussian of mu = sqrt(b), and
+steps whose parts depend on earlier answers are together one of the sum of all b (lemma C). (3):
 [DRS19] theorem 6.
 
 Symbols     F, f the normal distribution function and density, k the least power of two with k^2 / b

@@ -24,20 +24,10 @@ Paper       [FZ21] Feldman and Zrnic, individual filters for Rényi divergences 
 (1) is a sum of whole numbers, each rounded on its own: not even the rounding of a product with
     other records beside it enters.
 
-Proof. Fix two tables that differ in a record z, and the answers so far. Of every other record (2)
-reads itself, the queries, which follow from the answers, and its own earlier queries: by induction
-it is the same on both tables. So query t is answered alike where z takes no part, and else by a
-mechanism on tables that differ in z, which a pair (P, Q) dominates; both are known before query t
-is answered, and the second happens at most `most` times. Let V_k(c) be the hockey-stick divergence
-of P^k and Q^k at factor c, and D_k(c) the largest divergence of all further answers where z has k
-uses left. After the last query D_k(c) = max(0, 1 - c) <= V_k(c). A query without z leaves D_k(c) <=
-E D'_k(c) <= V_k(c). One with z, of laws p and q, gives D_k(c) <= E_p D'_(k-1)(c q / p) <= E_p
-V_(k-1)(c q / p): the divergence of p P^(k-1) and q Q^(k-1), at most V_k(c) as (P, Q) dominates (p,
-q) [ZDW22]. Both orders of the tables are such pairs. For Rényi bounds the sum over the uses is the
-one of [FZ21]. Of many who ask at once, one is admitted after another, durably and before its answer
-is drawn. Under REPLACE_ONE z and its successor have `most` uses each: those apart move one answer,
-s squared in the sum of squares, those together two, at most (2 s) squared; at most `most` (2 s)
-squared in all [KTH23], the price of `most` events under that relation.
+Proof: docs/proofs.md, lemma F. For Rényi bounds the sum over the uses is the one of [FZ21]. Of many
+who ask at once, one is admitted after another, durably and before its answer is drawn. Under
+REPLACE_ONE a record and its successor have `most` uses each, which cost what `most` events do under
+that relation [KTH23].
 
 Symbols     q, x points of norm at most 1 of a public embedder, cut to units of `SCALE`; r in (0,
             1].
