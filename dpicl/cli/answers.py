@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 
 from rich.table import Table
 
+from dpicl.cli.recomputed import RecomputedPrice
 from dpicl.cli.terminal import PrintedRow, new_table, number, table_of
-from dpicl.release.recomputed import RecomputedPrice
 
 Kind = TypeVar("Kind")
 _LONGEST = 12

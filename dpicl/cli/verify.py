@@ -18,8 +18,8 @@ from dpicl.home.settings import Settings
 
 if TYPE_CHECKING:
     from dpicl.cli.answers import VerifiedFile
+    from dpicl.cli.recomputed import Recomputation, RecomputedPrice
     from dpicl.release.certificate import Certificate
-    from dpicl.release.recomputed import Recomputation, RecomputedPrice
 
 
 def verify(
@@ -129,7 +129,7 @@ def _answer(
 
 
 def _recomputed(statement: Certificate) -> Recomputation:
-    from dpicl.release.recomputed import recomputed
+    from dpicl.cli.recomputed import recomputed
 
     again = recomputed(statement)
     if not again.has_second and (missing := extra_missing("prv_accountant")):
@@ -151,7 +151,11 @@ def _sentence(prices: Sequence[RecomputedPrice]) -> str:
     else:
         again = f"{price.by.partition(',')[0]} computes {_written(price.epsilon_recomputed)}"
     answer = "a stated price is too small" if short else "its price holds"
-    return f"{answer}: {stated}{price.what}, {again}."
+    taken = (
+        f" Of {' and '.join(price.as_stated)} events in it the certificate states ε and no noise: "
+        f"theirs is taken as stated."
+    )
+    return f"{answer}: {stated}{price.what}, {again}.{taken * bool(price.as_stated)}"
 
 
 def _written(epsilon: float | None) -> str:

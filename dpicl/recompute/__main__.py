@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     (name,) = arguments
     try:
-        content = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         stated = stated_of(json.loads(content))
     except (OSError, ValueError, RecursionError, Malformed) as error:
         sys.stderr.write(f"dpicl.recompute: {name}: is no certificate that can be read: {error}\n")
@@ -48,6 +48,7 @@ def _plain(price: Price) -> dict[str, Any]:
         "epsilon_high": price.high,
         "holds": price.holds,
         "by": price.by,
+        "as_stated": price.as_stated,
         "reason": price.reason,
     }
 

@@ -25,7 +25,9 @@ _INTERVAL, _FINER, _GRIDS = 4e-4, 3.1, 4
 """First interval as a share of what is stated; step to the next one, and how many are tried."""
 _TOO_LITTLE = 0.1
 """Grids are no longer refined where that gains less than this share of what is too much."""
-_MOST_PLACES = 1_500_000
+_COARSE_PLACES, _MOST_PLACES = 200_000, 1_500_000
+_COARSE = 0.01
+"""An interval of more than this share of a price proves no excess."""
 
 
 def price(
@@ -33,17 +35,13 @@ def price(
 ) -> tuple[float, float]:
     """Epsilon at this delta, and the interval of its grid, in nats: the first that is at most what
     is stated, on ever finer grids, or else the least of all.
-    Raises NotRecomputed: the grid would be too large, or there are too many choices.
+    Raises NotRecomputed: no grid is fine enough to tell, or there are too many choices.
     """
-    reach = max((_reach(piece, neighbours) for piece in pieces), default=0.0)
-    coarsest = max(_INTERVAL * min(stated, 50.0), 1e-7)
     if not 0 < delta < 1:
         raise NotRecomputed(f"noise with a delta has no price at delta={delta:g}")
-    if reach / coarsest > _MOST_PLACES:
-        raise NotRecomputed(
-            f"losses reach {reach:.3g} nats where {stated:.3g} is stated; expected a grid of at "
-            f"most {_MOST_PLACES:,} places"
-        )
+    pieces = _merged(pieces)
+    reach = max((_reach(piece, neighbours) for piece in pieces), default=0.0)
+    coarsest = max(_INTERVAL * min(stated, 50.0), reach / _COARSE_PLACES, 1e-7)
     least, at = math.inf, coarsest
     for grid in range(_GRIDS):
         interval = coarsest / _FINER**grid
@@ -55,23 +53,33 @@ def price(
             least, at = epsilon, interval
         if excess <= TOLERANCE or gain < _TOO_LITTLE * excess:
             break
+    if least > stated + TOLERANCE and at > _COARSE * least:
+        raise NotRecomputed(
+            f"losses reach {reach:.3g} nats, and {stated:.3g} is stated: more than a grid of "
+            f"{_MOST_PLACES:,} places can tell"
+        )
     return least, at
+
+
+def _merged(pieces: Mapping[Piece, int]) -> dict[Piece, int]:
+    """The same, where Gaussians one after another on all rows are one Gaussian."""
+    merged = dict(pieces)
+    gaussians = [
+        (piece, merged.pop(piece))
+        for piece in pieces
+        if isinstance(piece, Normal) and piece.rate == 1
+    ]
+    if gaussians:
+        precision = math.fsum(count / piece.noise**2 for piece, count in gaussians)
+        merged[Normal(1 / math.sqrt(precision), 1.0)] = 1
+    return merged
 
 
 def _composed(
     pieces: Mapping[Piece, int], neighbours: str, interval: float
 ) -> distributions.PrivacyLossDistribution:
     whole = distributions.identity(interval)
-    alone: Counter[Piece] = Counter(dict(pieces))
-    together = [
-        (piece, alone.pop(piece))
-        for piece in pieces
-        if isinstance(piece, Normal) and piece.rate == 1
-    ]
-    if together:  # Gaussians one after another are one Gaussian
-        precision = math.fsum(count / piece.noise**2 for piece, count in together)
-        alone[Normal(1 / math.sqrt(precision), 1.0)] = 1
-    for piece, count in alone.items():
+    for piece, count in pieces.items():
         whole = whole.compose(_distribution(piece, neighbours, interval).self_compose(count))
     return whole
 

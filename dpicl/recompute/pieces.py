@@ -115,7 +115,7 @@ def _piece(step: Step, neighbours: str) -> Piece:
             return WholeNormal(variance, squares)
         # a replaced row is counted by `Normal` itself
         return Normal(_bound(variance, squares) * (2 if neighbours == REPLACE else 1), 1.0)
-    if step.kind == "poisson-sampled" and len(step.parts) == 1:
+    if step.kind == "poisson-sampled":
         return _sampled(step.parts[0], step.rate(), neighbours)
     raise NotRecomputed(f"no price with a delta is known here of a {step.kind!r} event")
 

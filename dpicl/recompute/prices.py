@@ -16,6 +16,7 @@ from dpicl.recompute.sums import has_pure_price, pure_price
 
 LIBRARY = f"dp-accounting {version('dp-accounting')}"
 RELEASE, NOMINAL, ACCOUNT = "release", "release before amplification", "account with this release"
+_WITHOUT_NOISE = ("pure", "approximate")
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Price:
         what: which of the certificate's statements.
         recomputed: None where there is no second price; `reason` says why.
         by: the library, and how it was used.
+        as_stated: kinds of events in it of which the certificate states epsilon (and delta) and no
+            noise that they could be computed from.
         low, high: bounds of prv-accountant, where it has some.
         holds: whether the stated epsilon is at least the recomputed one; None without one.
     """
@@ -34,6 +37,7 @@ class Price:
     stated: Loss
     recomputed: float | None = None
     by: str = ""
+    as_stated: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
     holds: bool | None = None
@@ -53,10 +57,12 @@ def prices(stated: Stated) -> list[Price]:
 
 
 def _price(what: str, event: Step, neighbours: str, stated: Loss) -> Price:
-    price = Price(what, stated)
+    opaque = sorted(kind for kind in _kinds(event) if kind in _WITHOUT_NOISE)
+    price = Price(what, stated, as_stated=tuple(opaque))
     if math.isinf(stated.epsilon):
         return replace(price, reason="the certificate states no bound")
     try:
+        event.check()
         if has_pure_price(event):
             epsilon = pure_price(event, neighbours)
             return _compared(price, epsilon, f"{LIBRARY}, sum of largest losses")
@@ -67,6 +73,12 @@ def _price(what: str, event: Step, neighbours: str, stated: Loss) -> Price:
         return _at_delta(price, event, neighbours)
     except NotRecomputed as error:
         return replace(price, reason=str(error))
+    except (ArithmeticError, ValueError, MemoryError) as error:
+        return replace(price, reason=f"the libraries have no price of it: {error}")
+
+
+def _kinds(event: Step) -> set[str]:
+    return {event.kind}.union(*map(_kinds, event.parts))
 
 
 def _order(price: Price) -> float:
@@ -94,7 +106,7 @@ def _compared(price: Price, epsilon: float, by: str) -> Price:
 
 def _on_all_rows(event: Step) -> Step:
     """The same without its secret samples."""
-    if event.kind == "poisson-sampled" and len(event.parts) == 1:
+    if event.kind == "poisson-sampled" and event.parts:
         return _on_all_rows(event.parts[0])
     return replace(event, parts=tuple(map(_on_all_rows, event.parts)))
 
@@ -104,8 +116,10 @@ def _of_account(stated: Stated, release: Price, before: Loss, after: Loss) -> Pr
     price = Price(ACCOUNT, after)
     if stated.rule == "pure sum" and not before.delta and release.recomputed is not None:
         if has_pure_price(stated.event):
-            return _compared(
-                price, before.epsilon + release.recomputed, "sum with what was spent before"
+            total = before.epsilon + release.recomputed
+            return replace(
+                _compared(price, total, "sum with what was spent before"),
+                as_stated=release.as_stated,
             )
     elif before.epsilon == 0:
         return _price(ACCOUNT, stated.event, stated.neighbours, after)

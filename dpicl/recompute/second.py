@@ -29,7 +29,7 @@ def bounds(
     """A lower and an upper bound on epsilon at this delta, in nats; None where the library is not
     installed, or has no answer for these pieces.
     """
-    if not IS_INSTALLED or not pieces:
+    if not (IS_INSTALLED and pieces and stated):
         return None
     variables = [_variable(piece, neighbours) for piece in pieces]
     if None in variables:

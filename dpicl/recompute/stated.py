@@ -68,6 +68,49 @@ class Step:
             raise NotRecomputed(f"a sample has the rate {value}; expected a number in (0, 1]")
         return value
 
+    def check(self) -> None:
+        """Refuse an event that says more, or has other parts, than the prices here go by.
+        Raises NotRecomputed: it does, or its kind is not known here.
+        """
+        if self.kind not in _KNOWN:
+            raise NotRecomputed(f"events of the kind {self.kind!r} are not known here")
+        parameters, parts = _KNOWN[self.kind]
+        if more := {name for name, _ in self.parameters}.difference(parameters.split()):
+            raise NotRecomputed(
+                f"a {self.kind!r} event states {', '.join(sorted(more))}, which is not known here"
+            )
+        if parts is not None and len(self.parts) != parts:
+            raise NotRecomputed(
+                f"a {self.kind!r} event has {len(self.parts)} parts; expected {parts}"
+            )
+        for part in self.parts:
+            part.check()
+
+
+_KNOWN: dict[str, tuple[str, int | None]] = {
+    "pure": ("epsilon", 0),
+    "public-key": ("", 0),
+    "discrete-laplace": ("epsilon sensitivity", 0),
+    "noisy-sum": ("epsilon sum_sensitivity", 0),
+    "noisy-mean": ("epsilon sum_sensitivity count_sensitivity", 0),
+    "noisy-max": ("epsilon spread neighbours", 0),
+    "joint-exponential": ("epsilon sensitivity neighbours", 0),
+    "sparse-vector": ("epsilon spread neighbours", 0),
+    "randomised-response": ("categories bits keep lie", 0),
+    "unary-encoding": ("categories weight total", 0),
+    "gaussian": ("sigma sensitivity", 0),
+    "discrete-gaussian": ("variance squared_sensitivity neighbours", 0),
+    "approximate": ("epsilon delta", 0),
+    "bounded-range": ("range neighbours", 0),
+    "sequential": ("", None),
+    "parallel": ("", None),
+    "repeated": ("count", 1),
+    "grouped": ("rows", 1),
+    "poisson-sampled": ("sampling_rate", 1),
+    "replaced": ("", 1),
+}
+"""By kind, the parameters that there may be, and how many parts (None: any number)."""
+
 
 @dataclass(frozen=True)
 class Loss:

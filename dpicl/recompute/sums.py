@@ -168,8 +168,6 @@ def pure_price(step: Step, neighbours: str) -> float:
         if dict(step.parameters).get("epsilon") == "inf":
             return math.inf
         return law(step)
-    if step.kind not in _COMPOSED:
-        raise NotRecomputed(f"no price at delta = 0 is known here of a {step.kind!r} event")
     _check(step, _COMPOSED[step.kind], neighbours)
     of_parts = ADD if step.kind == "replaced" else neighbours
     parts = [pure_price(part, of_parts) for part in step.parts]

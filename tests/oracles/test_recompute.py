@@ -132,6 +132,12 @@ def test_a_price_with_a_delta_holds_and_a_hundredth_less_is_caught(name: str) ->
     assert again(APPROXIMATE[name], CAUGHT).holds is False
 
 
+@pytest.mark.parametrize("name", ["gaussian", "discrete-gaussian, sampled", "bounded-range, many"])
+@pytest.mark.parametrize("share", [0.3, 1e-4, 0])
+def test_a_price_that_is_far_too_small_is_caught(name: str, share: float) -> None:
+    assert again(APPROXIMATE[name], share).holds is False
+
+
 @pytest.mark.parametrize(
     "name", ["gaussian", "gaussian, sampled", "approximate", "sequential, propose-test-release"]
 )
@@ -225,9 +231,18 @@ def test_any_pure_event_costs_what_was_charged(event: Event, replaced: bool) -> 
 @pytest.mark.parametrize(
     "event, neighbours, delta, why",
     [
-        (Event("of-tomorrow", (("epsilon", 0.1),)), ADD, 0, "a 'of-tomorrow' event"),
-        (sequential([pure(0.1), Event("of-tomorrow")]), ADD, 1e-6, "a 'of-tomorrow' event"),
-        (horizon_part("a" * 64, 2), ADD, 0, "a 'horizon-part' event"),
+        (Event("of-tomorrow", (("epsilon", 0.1),)), ADD, 0, "kind 'of-tomorrow'"),
+        (sequential([pure(0.1), Event("of-tomorrow")]), ADD, 1e-6, "kind 'of-tomorrow'"),
+        (Event("pure", (("epsilon", 0.1), ("times", 2))), ADD, 0, "states times, which is not"),
+        (Event("pure", (("epsilon", 0.1),), (pure(1),)), ADD, 0, "has 1 parts; expected 0"),
+        (Event("poisson-sampled", (("sampling_rate", "1/2"),)), ADD, 0, "0 parts; expected 1"),
+        (
+            Event("repeated", (("count", 10**40),), (gaussian(sigma=2),)),
+            ADD,
+            1e-6,
+            "no price of it",
+        ),
+        (horizon_part("a" * 64, 2), ADD, 0, "kind 'horizon-part'"),
         (COUNTED.event, REPLACE, 0, "priced for add-or-remove-one neighbours"),
         (poisson_sampled(HALF, COUNTED.event), REPLACE, 0, "priced for add-or-remove-one"),
         (Event("gaussian", (("sensitivity", 1),)), ADD, 1e-6, "states no sigma"),

@@ -6,7 +6,6 @@ Guarantee   none spent: a certificate is public.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,10 +14,17 @@ from typing import TYPE_CHECKING
 
 import dpicl
 from dpicl.ground.errors import CertificateError
-from dpicl.ground.processes import ONE_THREAD
 
 if TYPE_CHECKING:
     from dpicl.release.certificate import Certificate
+
+_PROGRAM = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
+    "runpy.run_module('dpicl.recompute', run_name='__main__')"
+)
+"""Not by `-m`, which would import from the folder that the command runs in, or not find a dpicl
+that was found there.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,10 @@ class RecomputedPrice:
     """Whether the stated ε is at least the recomputed one, within 1e-6; null without one."""
     by: str
     """The library, and how it was used."""
+    as_stated: tuple[str, ...]
+    """Kinds of events in it of which the certificate states ε and no noise: theirs is taken as
+    stated.
+    """
     reason: str
     """Why there is no second price, else empty."""
 
@@ -64,17 +74,9 @@ def recomputed(certificate: Certificate) -> Recomputation:
     from pydantic import TypeAdapter, ValidationError
 
     home = str(Path(dpicl.__file__).parents[1])
-    known = os.environ.get("PYTHONPATH")
-    # the same dpicl as here, and nothing of the folder that the command runs in
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "dpicl.recompute", "-"],
+    done = subprocess.run(  # noqa: S603 - this program
+        [sys.executable, "-P", "-c", _PROGRAM, home, "-"],
         input=certificate.to_json().decode(),
-        env={
-            **os.environ,
-            **ONE_THREAD,
-            "PYTHONPATH": os.pathsep.join([home, known] if known else [home]),
-            "PYTHONIOENCODING": "utf-8",
-        },
         capture_output=True,
         encoding="utf-8",
         check=False,
