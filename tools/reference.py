@@ -56,6 +56,7 @@ COMMANDS: dict[str, Any] = {
     "dpicl state clean": answers.CleanedState,
     "dpicl state backup FILE": answers.WrittenBackup,
     "dpicl state restore FILE": answers.RestoredState,
+    "dpicl verify FILE": answers.VerifiedFile,
     "dpicl compare RUN RUN": compared.ComparedRuns,
 }
 """What each command prints, with --json after it."""

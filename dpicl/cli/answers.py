@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 from rich.table import Table
 
+from dpicl.cli.recomputed import RecomputedPrice
 from dpicl.cli.terminal import PrintedRow, new_table, number, table_of
 
 Kind = TypeVar("Kind")
@@ -455,6 +456,48 @@ class CheckedModel:
     """The verdict, with the reason of a refusal."""
     checks: Sequence[ModelCheck]
     """The checks that hold, in their order; the first that does not is the last."""
+
+
+@dataclass(frozen=True)
+class VerifiedFile:
+    """A file whose certificate and signature hold. The exit code is 1 if it is of a simulation or a
+    stated price is too small, 2 if the release was not recomputed.
+    """
+
+    file: str
+    """Its name."""
+    price: str | None
+    """With --recompute: whether the stated privacy loss holds, in a sentence; else null."""
+    signature: str
+    """What was compared, and who signed, in a sentence."""
+    certifies: str
+    """The promise, in the certificate's words."""
+    simulation: bool
+    """Whether it is of a simulation on a public benchmark: nothing is certified."""
+    key: str
+    """The public key that signed."""
+    prices: Sequence[RecomputedPrice]
+    """With --recompute: each privacy loss that the certificate states, computed again."""
+
+    def lines(self) -> Iterator[str | Table]:
+        """The answer, who signed, what is promised, and each price."""
+        if self.price is not None:
+            yield self.price
+        yield from (self.signature, self.certifies)
+        if self.prices:
+            table = new_table("privacy loss of", "δ", "stated ε", "recomputed ε", "bounds", "by")
+            for price in self.prices:
+                bounds = (
+                    "-"
+                    if price.epsilon_low is None
+                    else f"{price.epsilon_low:.6g} to {price.epsilon_high:.6g}"
+                )
+                again = ("not recomputed", "", price.reason)
+                if price.holds is not None:
+                    again = number(price.epsilon_recomputed, "∞", 6), bounds, price.by
+                stated = number(price.epsilon_stated, "∞", 6)
+                table.add_row(price.what, f"{price.delta:g}", stated, *again)
+            yield table
 
 
 def counted_noun(count: int, what: str) -> str:

@@ -16,13 +16,14 @@ from typer.exceptions import TyperException
 from dpicl import __version__
 from dpicl.cli import options
 from dpicl.cli.collect import collect
-from dpicl.cli.data import contract_app, data_app, ledger_app, verify
+from dpicl.cli.data import contract_app, data_app, ledger_app
 from dpicl.cli.executors import contribute
 from dpicl.cli.options import MANY, SAME, AsJson, ContractName
 from dpicl.cli.releases import ask, protect, series, synth
 from dpicl.cli.run import list_pipelines, run
 from dpicl.cli.state import model_app, state_app
 from dpicl.cli.terminal import INTERRUPTION, QUIET, leave_to_python, say, show_models, stoppable
+from dpicl.cli.verify import verify
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.printable import filter_streams
 from dpicl.ground.shutdown import INTERRUPTED

@@ -1,4 +1,4 @@
-"""The commands on contracts, data sets and certificates, and the one that rebuilds a ledger."""
+"""The commands on contracts and data sets, and the one that rebuilds a ledger."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 
 from dpicl.cli import options
 from dpicl.cli.options import MANY, AsJson, ContractName
-from dpicl.cli.terminal import errors, say, split_values
-from dpicl.ground.errors import CertificateError, DpiclError, ParameterError
+from dpicl.cli.terminal import say, split_values
+from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.shutdown import INTERRUPTED
 from dpicl.home.settings import Settings
 
@@ -266,74 +266,3 @@ def adopt_releases() -> None:
             f"account {name}: the receipts do not prove all that it spent, so nothing more can be "
             f"charged; `dpicl budget {name} --cap` is yours to decide"
         )
-
-
-def verify(
-    file: Annotated[
-        Path | None, typer.Argument(help="A file that dpicl wrote, or a certificate by itself.")
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(help="Its certificate. Default: FILE.certificate.json, beside it."),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            help="The issuer's public key, or a file with it. Default: this installation's; "
-            "elsewhere it is needed."
-        ),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write the verified certificate to this new file, as a page of HTML."
-        ),
-    ] = None,
-    show_key: Annotated[
-        bool,
-        typer.Option(
-            "--show-key", help="Print this installation's public key, for others to verify with."
-        ),
-    ] = False,
-) -> None:
-    """Verify a file against its signed certificate. Exit code 1 if a byte of either was changed,
-    another key signed, or nothing is certified.
-    """
-    from dpicl.ground.files import publish
-    from dpicl.release.certificate_files import (
-        public_key,
-        read_public_key,
-        trusted_key,
-        verify_file,
-    )
-
-    settings = Settings.from_environment()
-    if show_key == (file is not None):
-        raise DpiclError("verify: expected FILE, or --show-key alone")
-    if file is None:
-        say(public_key(settings))
-        return
-    if page is not None and page.exists():
-        raise DpiclError(f"page={page.name}: expected a new file")
-    trusted = read_public_key(key) if key is not None else trusted_key(settings)
-    try:
-        statement = verify_file(file, key=trusted, certificate=certificate)
-    except CertificateError as error:
-        say(f"dpicl: {error.details()}", to=errors)
-        raise typer.Exit(1) from None
-    if page is not None:
-        publish(page, statement.to_page().encode())
-    signer = f"the key {trusted}" if key is not None else f"this installation, key {trusted}"
-    named = statement.product.file
-    compared = named is not None and not (
-        certificate is None and file.name.endswith(".certificate.json")
-    )
-    what = (
-        "is as it was certified, signed"
-        if compared
-        else f"is signed; no file was compared{f', it is of {named.name}' if named else ''}; signed"
-    )
-    if statement.simulation:
-        say(f"dpicl: {file.name}: {what} by {signer}. {statement.certifies}", to=errors)
-        raise typer.Exit(1)
-    say(f"{file.name}: {what} by {signer}.", statement.certifies)

@@ -268,9 +268,9 @@ def check_state() -> None:
     check_restored(settings.home)
 
 
-def number(value: float | None, none: str = "none") -> str:
-    """Of a table: four figures, or that there is none."""
-    return none if value is None else f"{value:.4g}"
+def number(value: float | None, none: str = "none", figures: int = 4) -> str:
+    """Of a table: so many figures, or that there is none."""
+    return none if value is None else f"{value:.{figures}g}"
 
 
 _TELL_SECONDS = 2.0

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+from dpicl.accounting.guarantee import Event, Guarantee
+from dpicl.ledger.keys import plain
 from dpicl.release.certificate import (
     Accounting,
     Certificate,
@@ -75,4 +79,29 @@ def made_up_certificate() -> Certificate:
         ),
         evidence=Evidence(release_id="1" * 64, artefact_sha256="2" * 64, records=()),
         not_covered=("Much.",),
+    )
+
+
+def certificate_for(guarantee: Guarantee, *, lowered: float = 1.0) -> Certificate:
+    """Unsigned, of a release that is charged for this; its epsilon is stated at this share."""
+    made = made_up_certificate()
+    epsilon = None if math.isinf(guarantee.epsilon) else lowered * guarantee.epsilon
+    stated = Parameters(epsilon=epsilon, delta=guarantee.delta)
+    loss = {"neighbours": guarantee.neighbours.value, "privacy_parameters": stated}
+    return made.model_copy(
+        update={
+            "privacy_loss": made.privacy_loss.model_copy(update=loss),
+            "accounting": made.accounting.model_copy(update={"spent_after": None}),
+            "implementation": made.implementation.model_copy(
+                update={"mechanisms": _mechanism(guarantee.event)}
+            ),
+        }
+    )
+
+
+def _mechanism(event: Event) -> Mechanism:
+    return Mechanism(
+        kind=event.kind,
+        parameters=plain(dict(event.parameters)),
+        parts=tuple(map(_mechanism, event.parts)),
     )
