@@ -88,6 +88,54 @@ def _louder(randomise: Any) -> Any:
     return randomised
 
 
+def _unclipped(_: Any) -> Any:
+    return lambda self, values: np.rint((values - self.zero) / self.step).astype(np.int64)
+
+
+def _dealt(_: Any) -> Any:
+    return lambda codes, persons, *, teachers, key: np.arange(len(codes)) % teachers
+
+
+def _exact_votes(noisy_votes: Any) -> Any:
+    return lambda exact, *, epsilon, stream: noisy_votes(exact, epsilon=None, stream=stream)
+
+
+def _of_rows(votes: Any) -> Any:
+    """Candidates that a row is equal to have all votes; others are not asked about."""
+    return lambda self, candidates, space: votes(self, candidates, space)[: len(self.rows)]
+
+
+def _kept_noise(release: Any) -> Any:
+    """The noise of the first period is added in all of them."""
+    first: dict[bool, np.ndarray] = {}
+
+    def released(self: Any, history: Any, *, period: int, stream: Any) -> np.ndarray:
+        nights = list(history)
+        exact = replace(self, variance=None)
+        counts = release(exact, nights, period=period, stream=stream)
+        if period == 1:
+            first[True] = np.asarray(release(self, nights, period=1, stream=stream)) - counts
+        return np.asarray(counts + first[True])
+
+    return released
+
+
+def _one_way(joint_top: Any) -> Any:
+    return lambda counts, *, sensitivity, **how: joint_top(counts, sensitivity=1, **how)
+
+
+def _nearest(near: Any) -> Any:
+    def is_near(records: np.ndarray, query: np.ndarray, *, similarity: float) -> np.ndarray:
+        products = records.astype(np.float64) @ query.astype(np.float64)
+        return (
+            np.asarray(np.arange(len(records)) == products.argmax())
+            if len(records)
+            else (near(records, query, similarity=similarity))
+        )
+
+    return is_near
+
+
 def _pooled(counted: Any) -> Any:
     def votes(scores: np.ndarray, shape: Any) -> Any:
         each = scores.reshape(-1, asked_of_each(shape), scores.shape[1]).copy()

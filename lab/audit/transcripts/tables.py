@@ -134,7 +134,9 @@ def _rows(
 def _neighbour(
     one: Rows, contract: Contract, kind: Kind, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """A row more, or a person's rows, or another row in the place of the last one."""
+    """A row more, or a person's rows, or another row in the place of the last one; anywhere, or
+    behind all others.
+    """
     count = len(one["label"]) - (kind.neighbours == "replace-one")
     more = _rows(contract, rng, 1 + int(kind.persons and rng.integers(4)), kind.persons)
     if count and rng.integers(3) == 0:
@@ -142,7 +144,10 @@ def _neighbour(
         more = {name: [one[name][place]] * len(values) for name, values in more.items()}
     if kind.persons:
         more[_ID] = [10**6] * len(more["label"])
-    return {name: [*one[name][:count], *more[name]] for name in one}
+    # coins of rows are given by their place, so that only a last row leaves the others theirs
+    last = kind.persons or kind.batches or kind.rate != "1"
+    place = count if last else int(rng.integers(count + 1))
+    return {name: [*one[name][:place], *more[name], *one[name][place:count]] for name in one}
 
 
 def _table(contract: Contract, rows: Rows) -> PrivateTable:

@@ -84,6 +84,12 @@ class Kind:
     labels: bool = True
     persons: bool = False
 
+    @property
+    def has_coins(self) -> bool:
+        """Whether rows are sampled, or placed, by bits in their order."""
+        is_ink = self.options.get("mechanism") == "invisible-ink"
+        return self.method == few_shot_generation.FewShotGeneration.name and not is_ink
+
 
 def world(kind: Kind, rng: np.random.Generator) -> World:
     """Texts, and one more."""
@@ -97,7 +103,9 @@ def world(kind: Kind, rng: np.random.Generator) -> World:
     new = _row(rng, kind)
     if rows and rng.integers(3) == 0:
         new = rows[int(rng.integers(len(rows)))]
-    more = [*rows, ("new", *new[1:])]
+    # coins of rows are given by their place, so that only a last row leaves the others theirs
+    place = len(rows) if kind.has_coins else int(rng.integers(len(rows) + 1))
+    more = [*rows[:place], ("new", *new[1:]), *rows[place:]]
     tables = [_table(rows, kind), _table(more, kind)]
     if rng.integers(2):
         tables.reverse()
