@@ -9,6 +9,7 @@ import typer
 
 from dpicl.cli import options
 from dpicl.cli.terminal import check_state
+from dpicl.ground.errors import ParameterError
 from dpicl.home.settings import Settings
 
 
@@ -18,7 +19,8 @@ def audit(
         typer.Argument(
             metavar="AUDIT",
             help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; "
-            "or membership, attacks on releases.",
+            "or membership, attacks on releases; or attackers, those of others; "
+            "or suites, public tests on dpicl.",
         ),
     ] = None,
     all_audits: Annotated[
@@ -47,14 +49,32 @@ def audit(
             autocompletion=options.contracts,
         ),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="In place of AUDIT: another library, or all; its mechanisms at the epsilon that it "
+            "states. Known faults must be found.",
+        ),
+    ] = None,
 ) -> None:
     """Check that mechanisms leak no more than they state. Their epsilon is bounded from below, and
     mutants must be caught; exit code 1 if not.
     """
+    from lab.audit.others.attackers import audit_attackers
+    from lab.audit.others.report import audit_targets
+    from lab.audit.others.suites import audit_suites
     from lab.audit.results import audit_end_to_end, audit_mechanisms, audit_membership
 
     folder = out or Settings.from_environment().own("audit")
-    if name == "end-to-end" and not all_audits:
+    if target is not None:
+        if name is not None or all_audits or table is not None:
+            raise ParameterError("target", target, "no AUDIT, --all or --table beside it")
+        passed = audit_targets(target, runs=runs, seed=seed, folder=folder)
+    elif name == "suites" and not all_audits:
+        passed = audit_suites(runs=runs, seed=seed, folder=folder)
+    elif name == "attackers" and not all_audits:
+        passed = audit_attackers(runs=runs, seed=seed, folder=folder)
+    elif name == "end-to-end" and not all_audits:
         check_state()
         passed = audit_end_to_end(runs=runs, folder=folder)
     elif name == "membership" and not all_audits:
