@@ -19,8 +19,8 @@ def audit(
         typer.Argument(
             metavar="AUDIT",
             help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; "
-            "or membership, attacks on releases; or attackers, those of others; "
-            "or suites, public tests on dpicl.",
+            "or membership, attacks on releases; or attackers, those of other packages; or suites, "
+            "public tests on dpicl's mechanisms.",
         ),
     ] = None,
     all_audits: Annotated[
@@ -31,7 +31,7 @@ def audit(
         typer.Option(
             min=1,
             help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000, membership "
-            "2,000. More runs detect smaller leaks.",
+            "2,000, attackers 300. More runs detect smaller leaks.",
         ),
     ] = None,
     seed: Annotated[
@@ -52,8 +52,8 @@ def audit(
     target: Annotated[
         str | None,
         typer.Option(
-            help="In place of AUDIT: another library, or all; its mechanisms at the epsilon that it "
-            "states. Known faults must be found.",
+            help="In place of AUDIT: another library, or all; its mechanisms at the epsilon that "
+            "it states. Known faults must be found.",
         ),
     ] = None,
 ) -> None:

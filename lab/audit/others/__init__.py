@@ -1,5 +1,5 @@
-"""The same attacks on mechanisms of other libraries, at the epsilon that these state, and attacks of
-others on what dpicl releases.
+"""The same attacks on mechanisms of other libraries, at the epsilon that these state, and attacks
+of others on what dpicl releases.
 
 Others' packages run in environments and processes of their own (`make peers`). What they draw is
 sampled: nobody but they can replay their noise. Faults that are known in public are positives which

@@ -15,9 +15,10 @@ Paper       Giomi et al. 2023, A unified framework for quantifying privacy risk 
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,9 @@ NAME = "attackers"
 EPSILONS = (0.5, 1.0, 4.0)
 _ROWS, _ATTACKS = 1000, 300
 _AS_THEY_ARE = math.inf
+_TOOLBOX = "adversarial-robustness-toolbox"
 _SURE = 0.95
+_CONFIGURED = "XDG_CONFIG_HOME"
 
 
 @dataclass(frozen=True)
@@ -94,14 +97,14 @@ def audit_attackers(*, runs: int | None, seed: int, folder: Path) -> bool:
 
 
 def passed(attacked: list[Attacked]) -> bool:
-    """Whether releases stay within what is allowed, and rows as they are do not within what epsilon
-    1 allows, for each package.
+    """Whether releases stay within what is allowed, and each package finds out more of rows as they
+    are than the smallest epsilon allows.
     """
     released = [one for one in attacked if one.epsilon != _AS_THEY_ARE]
     caught = {
         one.package
         for one in attacked
-        if one.epsilon == _AS_THEY_ARE and one.at_least > allowed(2.0) / 4
+        if one.epsilon == _AS_THEY_ARE and one.at_least > allowed(2 * EPSILONS[0])
     }
     within = all(one.at_least <= one.allowed for one in released)
     return within and caught == {one.package for one in attacked}
@@ -113,21 +116,38 @@ def _attacks(attacks: int, seed: int) -> Iterator[Attacked]:
     with (
         closing(Library("anonymeter", NUMPY_1.interpreter, NUMPY_1.fix)) as anonymeter,
         closing(Library("art", NUMPY_1.interpreter, NUMPY_1.fix)) as art,
-        tempfile.TemporaryDirectory() as name,
+        _homeless() as folder,
         counted("attacking", "releases") as count,
     ):
-        folder = Path(name)
+        for library, packages in ((anonymeter, "anonymeter"), (art, _TOOLBOX)):
+            library.ask("versions", packages=[packages])
         for done, epsilon in enumerate((*EPSILONS, _AS_THEY_ARE), 1):
             if epsilon == _AS_THEY_ARE:
                 released, predictor = rows, _overfitted(rows)
             else:
                 release = dpicl.protect(
-                    rows, schema, epsilon=epsilon, home=folder / "home", account=f"attack-{done}"
+                    rows, schema, epsilon=epsilon, home=folder / "home", account=f"attack_{done}"
                 )
-                released, predictor = release.table(_ROWS).to_pandas(), release.predictor()
+                released, predictor = release.table(_ROWS), release.predictor()
             yield from _on_rows(anonymeter, folder, rows, released, control, epsilon, attacks, seed)
             yield _on_predictor(art, folder, rows, control, predictor, epsilon, seed)
             count.update(done, len(EPSILONS) + 1)
+
+
+@contextmanager
+def _homeless() -> Iterator[Path]:
+    """A folder for a while, where a state home and what is known of it are kept: made-up rows are
+    nobody's.
+    """
+    before = os.environ.get(_CONFIGURED)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[_CONFIGURED] = folder
+        try:
+            yield Path(folder)
+        finally:
+            del os.environ[_CONFIGURED]
+            if before is not None:
+                os.environ[_CONFIGURED] = before
 
 
 def _on_rows(
@@ -163,15 +183,15 @@ def _on_predictor(
     seed: int,
 ) -> Attacked:
     path = folder / "answers.npz"
-    answers = {
-        name: predictor.predict_proba(some.drop(columns="bought"))
-        for name, some in (("rows", rows), ("control", control))
-    }
-    labels = {
-        name: (some["bought"] == "yes").to_numpy().astype(int)
-        for name, some in (("row_labels", rows), ("control_labels", control))
-    }
-    np.savez(path, **answers, **labels)
+    answers = [predictor.predict_proba(some.drop(columns="bought")) for some in (rows, control)]
+    labels = [(some["bought"] == "yes").to_numpy().astype(int) for some in (rows, control)]
+    np.savez(
+        path,
+        rows=answers[0],
+        control=answers[1],
+        row_labels=labels[0],
+        control_labels=labels[1],
+    )
     found = library.ask("found", attack="predictor", given={"path": str(path), "seed": seed})
     (hits, alarms), runs = found["said"], found["of"]
     low = stats.beta.ppf((1 - _SURE) / 2, hits, runs - hits + 1) if hits else 0.0

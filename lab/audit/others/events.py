@@ -10,13 +10,13 @@ Paper       Mironov 2012, On significance of the least significant bits for diff
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from lab.audit.case import OutputEvent, low_bits
 
-Events = Mapping[str, OutputEvent]
+Events = dict[str, OutputEvent]
 _GRAIN_BITS = (52, 53, 54)
 """Doubles between 1/2 and 1 are multiples of 2^-53, those up to 2 of 2^-52."""
 
@@ -28,6 +28,15 @@ def at_least(*thresholds: float) -> Events:
         return lambda outputs: np.asarray(outputs >= threshold)
 
     return {f"at least {threshold:g}": from_on(threshold) for threshold in thresholds}
+
+
+def beyond(*sizes: float) -> Events:
+    """Outputs of a size, either way."""
+
+    def larger(size: float) -> OutputEvent:
+        return lambda outputs: np.asarray(np.abs(outputs) > size)
+
+    return {f"beyond {size:g}": larger(size) for size in sizes}
 
 
 def values(known: Iterable[float]) -> Events:
@@ -49,10 +58,7 @@ REAL: Events = HALF_STEPS | GRAIN
 WHOLE: Events = at_least(*range(-2, 6)) | {"odd": low_bits}
 YES: Events = {"yes": lambda outputs: outputs.astype(bool)}
 MORE: Events = at_least(-20, -10, 0, 10, 20)
-SLOPE: Events = {
-    f"beyond {most:g}": (lambda outputs, most=most: np.asarray(np.abs(outputs) > most))
-    for most in 10.0 ** np.arange(-3, 4)
-}
+SLOPE: Events = beyond(*(10.0 ** np.arange(-3, 4)).tolist())
 
 
 def of_pair(event: Callable[[np.ndarray, np.ndarray], np.ndarray], name: str) -> Events:

@@ -35,14 +35,15 @@ def audit_targets(name: str, *, runs: int | None, seed: int, folder: Path) -> bo
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    table = new_table("library", "mechanism", "stated epsilon", "delta", "at least", "")
+    table = new_table("mechanism", "stated epsilon", "delta", "at least", "")
     for finding in findings:
         numbers: tuple[str, ...] = ("", "", "")
         if finding.result is not None:
             case = finding.result.case
             bounds = case.stated_epsilon, case.trial.delta, finding.result.epsilon_at_least
             numbers = f"{bounds[0]:.3f}", f"{bounds[1]:g}", f"{bounds[2]:.3f}"
-        table.add_row(finding.versions, finding.mechanism, *numbers, finding.verdict)
+        table.add_row(f"{finding.target} {finding.mechanism}", *numbers, finding.verdict)
+    say(*dict.fromkeys(finding.versions for finding in findings))
     console.print(table)
     found = faults_found(findings)
     for fault, was_found in found.items():

@@ -43,7 +43,7 @@ class Finding:
         if self.result is None:
             return f"failed: {self.failed}"
         if self.fault is not None:
-            return "known fault, found" if self.exceeded else "known fault, NOT FOUND"
+            return "known, found" if self.exceeded else "known, NOT FOUND"
         return "EXCEEDED" if self.exceeded else "holds"
 
     @property

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -120,7 +121,7 @@ def _suite(name: str) -> Path:
 def _auditorium(root: Path, runs: int, seed: int) -> Iterator[Tested]:
     """Every quick mechanism and its mutants, under all testers that run here."""
     cases = [case for case in CASES.values() if case.share == 1]
-    given = {"root": str(root / "dp_auditorium")}
+    given: dict[str, Any] = {"root": str(root / "dp_auditorium")}
     with (
         closing(Library("dp_auditorium", PEERS.interpreter, PEERS.fix)) as library,
         tempfile.TemporaryDirectory() as folder,
@@ -139,13 +140,8 @@ def _auditorium(root: Path, runs: int, seed: int) -> Iterator[Tested]:
 
 
 def _write_samples(path: Path, trial: Trial, runs: int, chance: Stream) -> None:
-    np.savez(
-        path,
-        **{
-            name: codes_of(trial, trial.draw(which, runs, chance))
-            for name, which in (("one", True), ("other", False))
-        },
-    )
+    one, other = (codes_of(trial, trial.draw(which, runs, chance)) for which in (True, False))
+    np.savez(path, one=one, other=other)
 
 
 def codes_of(trial: Trial, outputs: np.ndarray) -> np.ndarray:
@@ -158,7 +154,7 @@ def codes_of(trial: Trial, outputs: np.ndarray) -> np.ndarray:
 
 
 def _tested(
-    library: Library, tester: str, case: AuditCase, mutant: str, given: dict[str, object]
+    library: Library, tester: str, case: AuditCase, mutant: str, given: dict[str, Any]
 ) -> Tested:
     how = {
         "tester": tester,

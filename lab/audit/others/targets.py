@@ -24,11 +24,11 @@ class Environment:
     """An environment of other packages.
 
     Attributes:
-        variable: names another interpreter.
+        variable: names another interpreter, if there is a choice.
     """
 
-    variable: str
     python: str
+    variable: str = ""
 
     @property
     def interpreter(self) -> str:
@@ -41,10 +41,10 @@ class Environment:
         return f"`make peers` in the repository's folder, or its Python in {self.variable}"
 
 
-PEERS = Environment("DPICL_PEERS_PYTHON", ".venv-peers/bin/python")
-NUMPY_1 = Environment("DPICL_PEERS_NUMPY1_PYTHON", ".venv-peers-numpy1/bin/python")
+PEERS = Environment(".venv-peers/bin/python", "DPICL_PEERS_PYTHON")
+NUMPY_1 = Environment(".venv-peers-numpy1/bin/python", "DPICL_PEERS_NUMPY1_PYTHON")
 """Of packages that need a numpy before 2."""
-HERE = Environment("DPICL_TEXTBOOK_PYTHON", sys.executable)
+HERE = Environment(sys.executable)
 
 
 @dataclass(frozen=True)

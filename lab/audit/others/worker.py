@@ -49,7 +49,7 @@ class Worker:
         watch = threading.Timer(_WALL_SECONDS, self.process.kill)
         watch.start()
         try:
-            print(json.dumps(job), file=self.process.stdin, flush=True)  # noqa: T201
+            print(json.dumps(job), file=self.process.stdin, flush=True)
             return dict(json.loads(self.process.stdout.readline() or "{}"))
         except BrokenPipeError:
             return {}

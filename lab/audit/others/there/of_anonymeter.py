@@ -34,7 +34,7 @@ def _evaluators(given: dict[str, Any]) -> dict[str, tuple[Any, dict[str, Any]]]:
 
 def rows(given: dict[str, Any]) -> list[dict[str, Any]]:
     """Success rates of every attack, each with half the width of its 95% interval."""
-    found = []
+    found: list[dict[str, Any]] = []
     for name, (evaluator, how) in _evaluators(given).items():
         try:
             results = evaluator.evaluate(**how).results(confidence_level=0.95)

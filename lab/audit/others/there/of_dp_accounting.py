@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from dp_accounting import NeighboringRelation, dp_event
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.rdp import RdpAccountant
+from dp_accounting import NeighboringRelation, dp_event  # type: ignore[import-untyped]
+from dp_accounting.pld import PLDAccountant  # type: ignore[import-untyped]
+from dp_accounting.rdp import RdpAccountant  # type: ignore[import-untyped]
 
 DELTA, RATE = 0.01, 0.5
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

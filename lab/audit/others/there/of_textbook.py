@@ -35,8 +35,8 @@ def sparse_without_query_noise(which: bool, count: int, seed: int) -> Array:
 
 
 def sparse_without_stop(which: bool, count: int, seed: int) -> Array:
-    """How many more of the second half of the queries are above than of the first: their answers are
-    1 and 0, or 0 and 1.
+    """How many more of the second half of the queries are above than of the first: their answers
+    are 1 and 0, or 0 and 1.
     """
     rng = np.random.default_rng(seed)
     threshold = rng.laplace(0.0, 2.0, (count, 1))

@@ -31,7 +31,7 @@ def _ours(**job: Any) -> Any:
         )
     stdin, stdout = _process[0].stdin, _process[0].stdout
     assert stdin is not None and stdout is not None
-    print(json.dumps(job), file=stdin, flush=True)  # noqa: T201
+    print(json.dumps(job), file=stdin, flush=True)
     if job["wanted"] == "drawn":
         _drawn[job["mechanism"]] += 1
     return json.loads(stdout.readline())

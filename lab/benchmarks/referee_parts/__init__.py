@@ -1,0 +1,1 @@
+"""The parts of `make bench TOPIC=referee`: what others can check of dpicl, and dpicl of others."""
