@@ -46,9 +46,10 @@ test-all: $(READY) ## the same and what is too long for every change: whole runs
 
 RUNS ?= 1000000
 RUNS_OF_THE_MACHINE ?= 4000
-audit: $(READY) ## bound every mechanism's epsilon from below, and the whole machine's: make audit RUNS=100000
+audit: $(READY) ## bound every mechanism's epsilon from below, and the whole machine's; public suites of DPICL_SUITES: make audit RUNS=100000
 	$(BIN)/dpicl audit --all --runs $(RUNS)
 	$(BIN)/dpicl audit end-to-end --runs $(RUNS_OF_THE_MACHINE)
+	$(BIN)/dpicl audit suites
 
 SCHEDULES ?= 100
 chaos: $(READY) ## kill the release protocol at every step: make chaos SCHEDULES=5
@@ -85,10 +86,16 @@ release-check: $(READY) ## all checks, tests, audits, chaos and topics on this c
 	$(BIN)/python -m lab.benchmarks.release_check $(STEPS)
 
 PEERS := .venv-peers
-peers: $(PEERS)/.ready ## install the packages that make bench TOPIC=peers compares with, apart from dpicl's
+NUMPY1 := .venv-peers-numpy1
+peers: $(PEERS)/.ready $(NUMPY1)/.ready ## install the packages that make bench TOPIC=peers and dpicl audit --target look at, apart from dpicl's
 $(PEERS)/.ready: lab/benchmarks/peers/requirements.txt
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r lab/benchmarks/peers/requirements.txt
+	@touch $@
+
+$(NUMPY1)/.ready: lab/benchmarks/peers/numpy1.txt
+	@test -x $(NUMPY1)/bin/python || $(PYTHON) -m venv $(NUMPY1)
+	$(NUMPY1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r lab/benchmarks/peers/numpy1.txt
 	@touch $@
 
 schema: $(READY) ## write the JSON schemas of contracts and their suites of Great Expectations again
@@ -126,6 +133,7 @@ lock: ## resolve the dependencies anew (needs uv)
 	sed -i "/^torch==/a \\    --hash=sha256:$(TORCH_CPU) \\\\" requirements.lock requirements-dev.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file tools/site/requirements.txt tools/site/requirements.in
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file lab/benchmarks/peers/requirements.txt lab/benchmarks/peers/requirements.in
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file lab/benchmarks/peers/numpy1.txt lab/benchmarks/peers/numpy1.in
 
 clean: ## remove the virtual environments, the site and all runs of this folder; budgets stay
-	rm -rf $(VENV) $(DOCS) $(PEERS) build/site .dpicl/runs .dpicl/peers
+	rm -rf $(VENV) $(DOCS) $(PEERS) $(NUMPY1) build/site .dpicl/runs .dpicl/peers

@@ -107,7 +107,7 @@ def audit_mechanisms(
         }
         for result in results
     ]
-    _write_json(folder / "audit.json", records)
+    write_json(folder / "audit.json", records)
     _plot(results, folder / "audit.svg")
     return all(result.passed for result in results)
 
@@ -208,7 +208,7 @@ def audit_end_to_end(*, runs: int | None, folder: Path) -> bool:
         "mutants": mutants,
         "bounds": bounded,
     }
-    _write_json(
+    write_json(
         folder / "end-to-end.json",
         {"wrong": WRONG, **{name: [asdict(one) for one in some] for name, some in results.items()}},
     )
@@ -306,7 +306,7 @@ def audit_membership(table: str | None, *, runs: int | None, seed: int, folder: 
         "wrong": SURE,
         "attacks": attacks,
     }
-    _write_json(folder / "membership.json", content)
+    write_json(folder / "membership.json", content)
     _plot_membership(found, folder / "membership.svg")
     return all(one.passed for one in found)
 
@@ -347,7 +347,8 @@ def _save(axes: Any, path: Path, grid: Any) -> None:
     note(f"written: {path}")
 
 
-def _write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
+    """Write results for programs, and say where."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
     note(f"written: {path}")

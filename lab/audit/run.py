@@ -107,12 +107,13 @@ def run_audits(
     seed: int,
     spread: Callable[..., Iterable[Any]] = map,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    find: Callable[[str], AuditCase] = find_case,
 ) -> list[AuditResult]:
     """Bound epsilon from below for mechanisms and their mutants; the same seed always gives the
     same bounds.
 
     Args:
-        cases: of `CASES`.
+        cases: those that `find` knows by name, in every process of `spread`.
         runs: on each neighbour; fewer for a case whose `share` says so.
         spread: works like `map`, a process pool's for example.
         progress: called with how many parts are done, and of how many.
@@ -127,7 +128,7 @@ def run_audits(
     seen: dict[tuple[str, str], Any] = defaultdict(int)
     seconds: Counter[str] = Counter()
     for done, ((name, mutant, *_), (counted, took)) in enumerate(
-        zip(parts, spread(partial(_seen, seed), parts), strict=True), 1
+        zip(parts, spread(partial(_seen, find, seed), parts), strict=True), 1
     ):
         seen[name, mutant] += counted
         seconds[name] += took
@@ -154,12 +155,14 @@ def _trials(case: AuditCase) -> dict[str, Trial]:
     return {"": case.trial} | {mutant.name: mutant.trial for mutant in case.mutants}
 
 
-def _seen(seed: int, part: tuple[str, str, int, int]) -> tuple[np.ndarray, float]:
+def _seen(
+    find: Callable[[str], AuditCase], seed: int, part: tuple[str, str, int, int]
+) -> tuple[np.ndarray, float]:
     """Of so many runs of a case, or of its mutant of that name; with a stream of their own, by
     their number.
     """
     start, (case, mutant, number, runs) = time.thread_time(), part
-    counted = _trials(find_case(case))[mutant].seen(
+    counted = _trials(find(case))[mutant].seen(
         runs, stream(seed, "audit", case, f"{mutant} {number}")
     )
     return counted, time.thread_time() - start

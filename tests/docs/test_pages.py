@@ -47,6 +47,8 @@ NOT_RUN = {
     "make setup": "installs",
     "make audit": "takes hours",
     "dpicl audit membership --runs": "takes minutes",
+    "dpicl audit --target all": "needs peers",
+    "dpicl audit attackers": "needs peers",
     "dpicl data fetch": "needs the network",
     "dpicl run table-3 --datasets": "needs data sets, a model or a server, and a GPU",
     "dpicl run dp-icl-generation --datasets samsum --model": "needs weights",

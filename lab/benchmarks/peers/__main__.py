@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from lab.audit.others.worker import Worker
 from lab.benchmarks.figures import Figures, bench, sized
 from lab.benchmarks.peers.list_of_systems import EPSILONS, SEEDS, SYSTEMS, System
 from lab.benchmarks.peers.list_of_tables import CONTRACTS, TABLES, write_table
@@ -27,41 +27,7 @@ from lab.benchmarks.peers.report import Result, report
 RUN = Path(os.environ.get("DPICL_PEERS_RUN", sized(".dpicl/peers", ".dpicl/peers-smoke")))
 RESULTS = RUN / "results.jsonl"
 PYTHON = ".venv-peers/bin/python"
-_WALL_SECONDS = 3600
 Key = tuple[str, str, float, int]
-
-
-class Worker:
-    """A process that fits; started anew when it died."""
-
-    def __init__(self, python: str) -> None:
-        self.python = python
-        self.process: subprocess.Popen[str] | None = None
-
-    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        """What it answers, or that it died."""
-        if self.process is None or self.process.poll() is not None:
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            command = [self.python, "-W", "ignore", "-m", "lab.benchmarks.peers.worker"]
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-            )
-        assert self.process.stdin is not None and self.process.stdout is not None
-        watch = threading.Timer(_WALL_SECONDS, self.process.kill)
-        watch.start()
-        try:
-            print(json.dumps(job), file=self.process.stdin, flush=True)
-            return dict(json.loads(self.process.stdout.readline() or '{"missing": "died"}'))
-        except BrokenPipeError:
-            return {"missing": "died"}
-        finally:
-            watch.cancel()
-
-    def close(self) -> None:
-        """No process stays."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
 
 
 class Run:
@@ -100,7 +66,10 @@ class Run:
 
     def _lane(self, slow: bool) -> None:
         peers = os.environ.get("DPICL_PEERS_PYTHON", PYTHON)
-        workers = {False: Worker(sys.executable), True: Worker(peers)}
+        workers = {
+            peer: Worker((python, "-W", "ignore", "-m", "lab.benchmarks.peers.worker"))
+            for peer, python in ((False, sys.executable), (True, peers))
+        }
         try:
             for queue in (self.queues[slow], self.queues[not slow]):
                 with contextlib.suppress(Empty):
@@ -119,7 +88,8 @@ class Run:
             if not path.exists():
                 write_table(path, job["table"], job["seed"])
         try:
-            found = worker.ask({**job, "path": str(path), "contract": job["table"] in CONTRACTS})
+            asked = {**job, "path": str(path), "contract": job["table"] in CONTRACTS}
+            found = worker.ask(asked) or {"missing": "died"}
         except FileNotFoundError as error:
             found = {"absent": str(error)}
         with self.lock:
