@@ -46,8 +46,10 @@ test-all: $(READY) ## the same and what is too long for every change: whole runs
 
 RUNS ?= 1000000
 RUNS_OF_THE_MACHINE ?= 4000
+TRANSCRIPTS ?= 5000
 audit: $(READY) ## bound every mechanism's epsilon from below, and the whole machine's; public suites of DPICL_SUITES: make audit RUNS=100000
 	$(BIN)/dpicl audit --all --runs $(RUNS)
+	$(BIN)/dpicl audit transcripts --runs $(TRANSCRIPTS)
 	$(BIN)/dpicl audit end-to-end --runs $(RUNS_OF_THE_MACHINE)
 	$(BIN)/dpicl audit suites
 

@@ -1,10 +1,4 @@
-"""Audits of noisy counts: alone, as a histogram's mode, of right answers on held-out rows, and all
-that MST and AIM measure.
-
-Each count and choice of MST has an audit of its own, which sees 0.8 times the noise; its whole
-release takes a thousand times as long, and what is caught there is a budget that is spent more than
-once.
-"""
+"""Audits of noisy counts: alone, as a histogram's mode, and of right answers on held-out rows."""
 
 from __future__ import annotations
 
@@ -15,14 +9,8 @@ import numpy as np
 
 from dpicl.contract.declared import Split
 from dpicl.contract.models import Contract
-from dpicl.data.central import adaptive
-from dpicl.data.central.exact_counts import ExactCounts
-from dpicl.data.central.graphical_model import NoisyMarginal
-from dpicl.data.central.spanning_tree import Shares, measure
 from dpicl.ground.randomness import Stream
-from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
-from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods import Options, tabular_method, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise, low_bits
@@ -134,48 +122,6 @@ def _evaluation(release: Counting) -> Trial:
     return Trial(draw, events)
 
 
-_MST_EPSILON, _SIZES = 2.0, (2, 2, 2)
-"""Two columns and the label: one pair to choose, or none."""
-
-
-def _marginals(measured: Callable[[ExactCounts, Stream], Sequence[NoisyMarginal]]) -> Trial:
-    """No row, and one; the events are that every count of its cells points to it, or to none, by
-    the choice of the pair.
-    """
-    tables = {
-        which: ExactCounts.of(PrivateCodes(np.ones((int(which), 3), dtype=np.uint8)), _SIZES)
-        for which in (False, True)
-    }
-
-    def scores(which: bool, stream: Stream) -> tuple[int, int, int]:
-        """Whether a pair was chosen; the least and the largest count of the cells that a row of
-        ones is in.
-        """
-        marginals = measured(tables[which], stream)
-        counts = [int(marginal.counts.flat[-1]) for marginal in marginals]
-        return int(len(marginals[-1].columns) == 3), min(counts), max(counts)
-
-    return Trial(
-        lambda which, count, stream: np.array([scores(which, stream) for _ in range(count)]),
-        {
-            "a pair, and a row": lambda scores: (scores[:, 0] == 1) & (scores[:, 1] >= 1),
-            "no pair, and a row": lambda scores: (scores[:, 0] == 0) & (scores[:, 1] >= 1),
-            "a row": lambda scores: scores[:, 1] >= 1,
-            "no row": lambda scores: scores[:, 2] <= 0,
-        },
-    )
-
-
-def _with(shares: Shares) -> Trial:
-    return _marginals(lambda exact, stream: measure(exact, budget=shares, stream=stream))
-
-
-def _adaptive(epsilon: float) -> Trial:
-    return _marginals(
-        lambda exact, stream: adaptive.measure(exact, budget=PureBudget.of(epsilon), stream=stream)
-    )
-
-
 _EVALUATION = tabular_method.cost(_held_out(Fraction(1)), _UNIT)
 CASES = (
     AuditCase("noisy-count", "noisy count", 1.0, _count(_noisy(Fraction(1)))).with_mutants(
@@ -215,36 +161,5 @@ CASES = (
             "every count spends what all of them may",
             _evaluation(_noisy(Fraction(1))),
         ),
-    ),
-    AuditCase(
-        "mst-release",
-        "whole release of counts and chosen pairs",
-        _MST_EPSILON,
-        _marginals(
-            lambda exact, stream: measure(exact, budget=PureBudget.of(_MST_EPSILON), stream=stream)
-        ),
-        share=20,
-        near=0.5,
-    ).with_mutants(
-        Mutant(
-            "half-noise",
-            "noise of half the scale",
-            _with(Shares.of(PureBudget.of(2 * _MST_EPSILON), len(_SIZES) - 1)),
-        ),
-        Mutant(
-            "whole-budget-each",
-            "every count spends the whole epsilon",
-            _with(Shares(*[PureBudget.of(_MST_EPSILON)] * 3)),
-        ),
-    ),
-    AuditCase(
-        "aim-release",
-        "whole release of counts that are chosen one after another",
-        _MST_EPSILON,
-        _adaptive(_MST_EPSILON),
-        share=20,
-        near=0.5,
-    ).with_mutants(
-        Mutant("half-noise", "noise of half the scale", _adaptive(2 * _MST_EPSILON)),
     ),
 )

@@ -1,24 +1,25 @@
-"""Audits of a Gaussian budget at a delta: one count, one choice, and all that MST measures.
-
-The events of a whole release are thresholds of what tells most: the counts of the cell of the row,
-weighted by how exact they are.
-"""
+"""Audits of a Gaussian budget at a delta: one count, and one choice."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
+from scipy import stats
 
-from dpicl.data.central.exact_counts import ExactCounts
-from dpicl.data.central.spanning_tree import Shares, measure
 from dpicl.ground.randomness import Stream
-from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_max import exponential_max
 from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget, StepBudget
 from lab.audit.case import AuditCase, Mutant, OutputEvent, Trial
-from lab.audit.ensembles import delta_of
+
+
+def delta_of(epsilon: float, sigma: float) -> float:
+    """The smallest delta at which a Gaussian of multiplier sigma is (epsilon, delta)-DP."""
+    upper, lower = 1 / (2 * sigma) - epsilon * sigma, -1 / (2 * sigma) - epsilon * sigma
+    return float(stats.norm.cdf(upper) - math.exp(epsilon) * stats.norm.cdf(lower))
+
 
 EPSILON, CHOICE_EPSILON = 1.0, 0.5
 """At which counts and choices are audited; a choice of one of two tells most at a small one."""
@@ -28,8 +29,6 @@ allow.
 """
 _BUDGET, _LOUD = GaussianBudget(Fraction(1)), GaussianBudget(Fraction(2))
 _CHOICE = GaussianBudget(Fraction(4))
-_SIZES = (2, 2, 2)
-"""Two columns and the label: one pair to choose, or none."""
 Choosing = Callable[[tuple[int, int], Stream], int]
 
 
@@ -59,26 +58,6 @@ def _choice(chosen: Choosing) -> Trial:
 
 def _by(budget: StepBudget, spread: int = 2) -> Choosing:
     return lambda scores, stream: budget.chosen(scores, spread=spread, stream=stream)
-
-
-def _release(budget: StepBudget | Shares) -> Trial:
-    """No row, and one."""
-    tables = {
-        which: ExactCounts.of(PrivateCodes(np.ones((int(which), 3), dtype=np.uint8)), _SIZES)
-        for which in (False, True)
-    }
-
-    def told(which: bool, stream: Stream) -> float:
-        return sum(
-            (one.counts.flat[-1] - 0.5) / one.scale**2
-            for one in measure(tables[which], budget=budget, stream=stream)
-        )
-
-    return Trial(
-        lambda which, count, stream: np.array([told(which, stream) for _ in range(count)]),
-        {f"at least {place}": _beyond(place) for place in (0.5, 1.0, 1.5)},
-        delta=DELTA,
-    )
 
 
 CASES = (
@@ -123,25 +102,6 @@ CASES = (
                     scores, epsilon=_CHOICE.range, spread=2, stream=stream
                 )
             ),
-        ),
-    ),
-    AuditCase(
-        "gaussian-release",
-        f"whole release of counts and chosen pairs by a Gaussian budget, at delta = {DELTA:.3f}",
-        EPSILON,
-        _release(_BUDGET),
-        share=10,
-        near=0.4,
-    ).with_mutants(
-        Mutant(
-            "half-variance",
-            "noise of half the variance, choices of more than their part",
-            _release(_LOUD),
-        ),
-        Mutant(
-            "whole-budget-each",
-            "every step spends the whole budget",
-            _release(Shares(*[_BUDGET] * 3)),
         ),
     ),
 )

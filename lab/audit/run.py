@@ -15,40 +15,12 @@ import numpy as np
 
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import stream
-from lab.audit import (
-    bins,
-    continual,
-    counts,
-    ensembles,
-    evolution,
-    gaussian_steps,
-    local,
-    means,
-    noise,
-    releases,
-    retrieval,
-    texts,
-    votes,
-)
+from lab.audit import counts, gaussian_steps, keyed, local, noise, releases, texts
 from lab.audit.case import AuditCase, Trial
 
 CASES: dict[str, AuditCase] = {
     case.name: case
-    for module in (
-        local,
-        counts,
-        means,
-        noise,
-        continual,
-        gaussian_steps,
-        bins,
-        releases,
-        texts,
-        ensembles,
-        retrieval,
-        votes,
-        evolution,
-    )
+    for module in (local, counts, noise, gaussian_steps, releases, texts, keyed)
     for case in module.CASES
 }
 _PART_RUNS = 20_000

@@ -14,12 +14,10 @@ import pyarrow as pa
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.pure import one_choice
 from dpicl.contract import TextContract, parse_contract
 from dpicl.contract.pipeline import Point
 from dpicl.ground.randomness import Draws, Stream
 from dpicl.ground.types import PrivateTable
-from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot_generation import write
 from dpicl.methods.few_shot_plan import Drawing, GenerationShape, Noise, TextsPlan, VoterPool
@@ -33,19 +31,11 @@ from dpicl.models.votes import (
     VoteRule,
     Votes,
     VotingSession,
-    public_votes,
-    whole_votes,
 )
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, Trial, less_noise
 
 COMMON, OWN = "a", "b"
 """What the model writes without private rows, and the text of the row that may be there."""
-OWN_GAP = 2.18
-"""In nats: how much less likely the own text is in public. Of all odds these tell most at
-`INK_RANGE` and `INK_EPSILON`.
-"""
-INK_RANGE, INK_EPSILON = Fraction(2), 1.0
-_SURE, _UNCLIPPED = np.array([-100.0, 0.0]), 128.0
 RATE, FRESH_EPSILON = Fraction(1, 2), Fraction(2)
 _SHARE = 10
 _RUNS_AT_ONCE = 1_000
@@ -59,7 +49,6 @@ class EchoingModel:
     `COMMON`.
     """
 
-    mistake: str = ""
     leading: Tokens = ()
     ends: frozenset[int] = frozenset()
     context: int | None = None
@@ -78,31 +67,11 @@ class EchoingModel:
         return "".join((COMMON, OWN)[token] for token in tokens)
 
     def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
-        """Whole votes for one word each; differences to a model that knows the own text too, and
-        has it in one text of ten.
-        """
+        """Whole votes for one word each."""
         words = [[(voter or (0,))[0] for voter in request.voters] for request in requests]
-        if rule.kind == "difference":
-            return [self._differences(word, rule) for word in words]
         return [
             Votes(np.arange(2), np.array([word.count(0), word.count(1)]) * UNITS) for word in words
         ]
-
-    def _differences(self, words: Sequence[int], rule: VoteRule) -> Votes:
-        public = np.array([0.0, -OWN_GAP])
-        voters = np.array([_SURE if word else public for word in words]).reshape(-1, 2)
-        counted = replace(rule, clip=_UNCLIPPED) if self.mistake == "clip-of-the-sum" else rule
-        assert rule.clip is not None and rule.voters is not None and counted.clip is not None
-        sums = whole_votes(voters, counted, np, public).sum(axis=0) * round(
-            counted.clip / rule.clip
-        )
-        most = rule.voters * UNITS
-        if self.mistake == "clip-of-the-sum":
-            sums = np.clip(sums, -most, most)
-        if self.mistake == "voters-present":
-            sums = sums * rule.voters // max(1, len(words))
-        count = 1 if self.mistake == "private-candidates" and not any(words) else 2
-        return Votes(np.arange(count), sums[:count], public_votes(public, rule, np)[:count])
 
     def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
         """The same voters for every token."""
@@ -142,7 +111,7 @@ def _contract() -> TextContract:
 
 
 def _plan(
-    shape: GenerationShape, noise: TokenNoise | DifferenceToken, rate: Fraction, delta: float = 0.0
+    shape: GenerationShape, noise: TokenNoise, rate: Fraction, delta: float = 0.0
 ) -> TextsPlan:
     guarantee = price(
         shape.event(Noise(noise), rate, 1),
@@ -153,7 +122,7 @@ def _plan(
     return TextsPlan(_POINT, shape, ("any",), {_POOL: Drawing(rate, Noise(noise))}, guarantee)
 
 
-def _trial(plan: TextsPlan, model: EchoingModel | None = None) -> Trial:
+def _trial(plan: TextsPlan) -> Trial:
     """No row, and one; whether its text is written."""
     contract = _contract()
 
@@ -175,7 +144,7 @@ def _trial(plan: TextsPlan, model: EchoingModel | None = None) -> Trial:
             jobs = [WritingJob({_POINT.key: plan}, Memory(draw)) for draw in draws]
             hits += [
                 texts[_POINT.key][0].text == OWN
-                for texts in write(rows, contract, model or EchoingModel(), jobs)
+                for texts in write(rows, contract, EchoingModel(), jobs)
             ]
         return np.array(hits)
 
@@ -184,24 +153,9 @@ def _trial(plan: TextsPlan, model: EchoingModel | None = None) -> Trial:
 
 _FRESH_NOISE = TokenNoise("exponential", FRESH_EPSILON)
 _FRESH = _plan(GenerationShape("exponential", False, 2, 1, None, 1, 1.0), _FRESH_NOISE, RATE)
-_FIXED_NOISE = TokenNoise("clipped-logits", Fraction(1), row_is_voter=True)
-_FIXED = _plan(
-    GenerationShape("clipped-logits", True, None, 1, None, 1, 1.0), _FIXED_NOISE, Fraction(1)
-)
-_INK_NOISE = DifferenceToken(INK_RANGE, 2, Fraction(1))
-_INK = _plan(
-    GenerationShape("invisible-ink", True, 2, 1, None, 1, 1.0, temperature=Fraction(1)),
-    _INK_NOISE,
-    Fraction(1),
-    float(one_choice(float(INK_RANGE))(np.array([INK_EPSILON]))[0]),
-)
 
 
-def _mistaken(mistake: str) -> Trial:
-    return _trial(_INK, EchoingModel(mistake))
-
-
-def _drawn(plan: TextsPlan, rate: Fraction, noise: TokenNoise | DifferenceToken) -> Trial:
+def _drawn(plan: TextsPlan, rate: Fraction, noise: TokenNoise) -> Trial:
     """By another noise or rate than the plan's guarantee is for."""
     return _trial(replace(plan, drawings={_POOL: Drawing(rate, Noise(noise))}))
 
@@ -225,44 +179,6 @@ CASES = (
             "added-vote",
             "the noise is for an added vote, where one row changes a vote",
             _drawn(_FRESH, RATE, replace(_FRESH_NOISE, row_is_voter=True)),
-        ),
-    ),
-    # a row that is a voter of its own, beside the one that reads no row
-    AuditCase(
-        "few-shot-fixed",
-        "one token of DP few-shot generation, clipped logits of fixed batches",
-        _FIXED.guarantee.epsilon,
-        _trial(_FIXED),
-        share=_SHARE,
-    ).with_mutants(
-        less_noise(_drawn(_FIXED, Fraction(1), replace(_FIXED_NOISE, amount=LESS_NOISE)))
-    ),
-    # a row whose difference is added to public logits, where the plan has two voters and one may
-    # come
-    AuditCase(
-        "invisible-ink",
-        f"one token of DP few-shot generation, invisible ink, at delta = "
-        f"{_INK.guarantee.delta:.3f}",
-        _INK.guarantee.epsilon,
-        _trial(_INK),
-        share=_SHARE,
-        near=0.6,
-    ).with_mutants(
-        less_noise(_drawn(_INK, Fraction(1), replace(_INK_NOISE, amount=INK_RANGE * LESS_NOISE))),
-        Mutant(
-            "voters-present",
-            "divided by the voters that are there, not by those of the plan",
-            _mistaken("voters-present"),
-        ),
-        Mutant(
-            "clip-of-the-sum",
-            "the sum is clipped in place of each difference",
-            _mistaken("clip-of-the-sum"),
-        ),
-        Mutant(
-            "private-candidates",
-            "a candidate is one that rows make likely",
-            _mistaken("private-candidates"),
         ),
     ),
 )

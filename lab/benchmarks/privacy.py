@@ -1,4 +1,4 @@
-"""What the guarantee rests on: audits, sensitivities, hostile input, concurrent spenders,
+"""What the guarantee rests on: audits, hostile input, concurrent spenders,
 crashes.
 """
 
@@ -7,11 +7,10 @@ from __future__ import annotations
 from lab.benchmarks import hostile
 from lab.benchmarks.crash import matrix as crashes
 from lab.benchmarks.figures import bench
-from lab.benchmarks.guarantees import audits, neighbour_pairs, spenders
+from lab.benchmarks.guarantees import audits, spenders
 
 PARTS = (
     audits.measure,
-    neighbour_pairs.measure,
     hostile.measure,
     spenders.measure,
     crashes.measure,

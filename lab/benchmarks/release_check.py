@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 STORE, PAGE = ROOT / ".dpicl" / "release-check", ROOT / "build" / "release-check.md"
 WRITTEN = ("lab/benchmarks/speed/ratios.csv", "lab/architectures/results.json")
 """Files of the repository that steps write; all else must be as the commit has it."""
-FILES_A_STEP, RUNS, RUNS_OF_THE_MACHINE, SCHEDULES = 8, 1_000_000, 4000, 100
+FILES_A_STEP, RUNS, RUNS_OF_THE_MACHINE, TRANSCRIPTS, SCHEDULES = 8, 1_000_000, 4000, 5000, 100
 MOST_SECONDS = 4 * 3600
 FIGURE = re.compile(
     r"^figure (?P<name>.+?): (?P<value>.*) \(goal (?P<goal>.*)\) (?P<verdict>ok|short)$",
@@ -106,7 +106,8 @@ def _audits() -> Iterator[Step]:
     from lab.audit import CASES
 
     program = str(Path(sys.executable).with_name("dpicl"))
-    for name, runs in (*((name, RUNS) for name in CASES), ("end-to-end", RUNS_OF_THE_MACHINE)):
+    whole = (("transcripts", TRANSCRIPTS), ("end-to-end", RUNS_OF_THE_MACHINE))
+    for name, runs in (*((name, RUNS) for name in CASES), *whole):
         yield Step(f"audit {name}", (program, "audit", name, "--runs", str(runs)))
 
 

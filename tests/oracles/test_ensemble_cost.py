@@ -13,8 +13,11 @@ from dpicl.accounting.events import poisson_sampled, repeated
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
-from lab.audit.ensembles import DELTA, EPSILON, SIGMA, TEST
+from dpicl.mechanisms.stable_top import StableTop
+from lab.audit.gaussian_steps import DELTA, EPSILON
 
+SIGMA = Fraction(1)
+TEST = StableTop(Fraction(1), Fraction(1), Fraction(1, 1_000), 2)
 ADD = Neighbours.ADD_OR_REMOVE_ONE
 GRID = 1e-4
 QUERIES, PAPER_DELTA, PAPER_RATE = 100, 5e-5, Fraction(400, 14_732)

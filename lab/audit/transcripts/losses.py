@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import singledispatch
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ from dpicl.mechanisms.unary_encoding import Unary
 from lab.audit.transcripts.record import Diverged, ForcedStep
 
 _TERMS = 1 << 16
+_FEW_WORDS = 6
+"""Of which all sequences are looked at."""
 _FAR = 45
 """Scales of threshold noise beyond which there is next to none."""
 
@@ -187,7 +190,20 @@ def _(law: JointTop, step: ForcedStep) -> Loss:
     _same(len(step.exact), len(step.other), step)
     assert law.epsilon is not None
     ratio = _sequence(step.exact, step.output, law) - _sequence(step.other, step.output, law)
-    return Loss(ratio, part=abs(ratio) / float(law.epsilon))
+    part = abs(ratio) / float(law.epsilon)
+    if len(step.exact) <= _FEW_WORDS:
+        moved = (
+            abs(_error(step.exact, places, law) - _error(step.other, places, law))
+            for places in permutations(range(len(step.exact)), law.length)
+        )
+        part = max(part, max(moved) / law.sensitivity)
+    return Loss(ratio, part=part)
+
+
+def _error(counts: Sequence[int], places: Sequence[int], law: JointTop) -> int:
+    """How far a sequence is from the largest counts."""
+    tops = sorted((int(count) for count in counts), reverse=True)[: law.length]
+    return max(top - int(counts[place]) for top, place in zip(tops, places, strict=True))
 
 
 def _sequence(counts: Sequence[int], places: Sequence[int], law: JointTop) -> float:
@@ -195,7 +211,6 @@ def _sequence(counts: Sequence[int], places: Sequence[int], law: JointTop) -> fl
     assert law.epsilon is not None
     falling = sorted((int(count) for count in counts), reverse=True)
     tops = falling[: law.length]
-    mine = max(top - int(counts[place]) for top, place in zip(tops, places, strict=True))
     within: Counter[int] = Counter()
     for error in sorted({max(0, top - count) for top in tops for count in falling}):
         ways = 1
@@ -208,7 +223,7 @@ def _sequence(counts: Sequence[int], places: Sequence[int], law: JointTop) -> fl
         if ways > before:
             terms.append(math.log(ways - before) - rate * error)
         before = ways
-    return -rate * mine - float(special.logsumexp(terms))
+    return -rate * _error(counts, places, law) - float(special.logsumexp(terms))
 
 
 @_loss.register

@@ -16,10 +16,12 @@ from dpicl.data.local import questions
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.continual_counts import ContinualCounts
 from dpicl.mechanisms.noisy_count import LaplaceCounts
+from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
+from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.randomised_response import response
 from dpicl.mechanisms.stable_top import StableTop
-from dpicl.methods import ensemble_voting, tab_pate
+from dpicl.methods import ensemble_voting, mst_series, tab_pate
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.ensemble_voting import RetrievalSpending, asked_of_each
 from lab.audit.end_to_end.stand_ins import everywhere, replaced
@@ -89,7 +91,11 @@ def _louder(randomise: Any) -> Any:
 
 
 def _unclipped(_: Any) -> Any:
-    return lambda self, values: np.rint((values - self.zero) / self.step).astype(np.int64)
+    def units(self: Any, values: np.ndarray) -> np.ndarray:
+        far = np.clip(np.nan_to_num(values), -1e12, 1e12)  # as far as whole numbers go
+        return np.asarray(np.rint((far - self.zero) / self.step).astype(np.int64))
+
+    return units
 
 
 def _dealt(_: Any) -> Any:
@@ -98,11 +104,6 @@ def _dealt(_: Any) -> Any:
 
 def _exact_votes(noisy_votes: Any) -> Any:
     return lambda exact, *, epsilon, stream: noisy_votes(exact, epsilon=None, stream=stream)
-
-
-def _of_rows(votes: Any) -> Any:
-    """Candidates that a row is equal to have all votes; others are not asked about."""
-    return lambda self, candidates, space: votes(self, candidates, space)[: len(self.rows)]
 
 
 def _kept_noise(release: Any) -> Any:
@@ -118,6 +119,10 @@ def _kept_noise(release: Any) -> Any:
         return np.asarray(counts + first[True])
 
     return released
+
+
+def _staying(contribution_of: Any) -> Any:
+    return lambda contract, **how: replace(contribution_of(contract, **how), signed=0)
 
 
 def _one_way(joint_top: Any) -> Any:
@@ -136,7 +141,9 @@ def _nearest(near: Any) -> Any:
     return is_near
 
 
-def _pooled(counted: Any) -> Any:
+def pooled(counted: Any) -> Any:
+    """Every voter is calibrated by the mean of what all say to texts without content."""
+
     def votes(scores: np.ndarray, shape: Any) -> Any:
         each = scores.reshape(-1, asked_of_each(shape), scores.shape[1]).copy()
         each[:, 1:] = each[:, 1:].mean(axis=0)
@@ -237,7 +244,7 @@ MUTANTS = (
         "pooled",
         "votes are calibrated by all prompts together",
         "dp_icl: votes, calibrated",
-        lambda: replaced(ensemble_voting, "counted", _pooled),
+        lambda: replaced(ensemble_voting, "counted", pooled),
     ),
     Mutant(
         "unnoted",
@@ -250,5 +257,53 @@ MUTANTS = (
         "the gap that is tested lies one position behind the set",
         "dp_icl: keywords, stable",
         lambda: replaced(StableTop, "stability", _one_too_far),
+    ),
+    Mutant(
+        "no-clip",
+        "numbers are not clipped to their bounds",
+        "gdp_tabicl: paid columns",
+        lambda: replaced(Grid, "units", _unclipped),
+    ),
+    Mutant(
+        "dealt-in-turn",
+        "rows are dealt to teachers in turn, so that one inserted changes many",
+        "tab_pate: public",
+        lambda: replaced(tab_pate, "teachers_of", _dealt),
+    ),
+    Mutant(
+        "exact-votes",
+        "votes are released without noise",
+        "tab_pate: public",
+        lambda: replaced(tab_pate, "noisy_votes", _exact_votes),
+    ),
+    Mutant(
+        "kept-noise",
+        "every period has the noise of the first one",
+        "gdp_tabicl: series, add-or-remove-one",
+        lambda: replaced(ContinualCounts, "release", _kept_noise),
+    ),
+    Mutant(
+        "unpriced-corrections",
+        "the noise is for rows that stay",
+        "mst_tabicl: series, replace-one, corrections",
+        lambda: replaced(mst_series, "contribution_of", _staying),
+    ),
+    Mutant(
+        "one-radius",
+        "the noise is for a movement of one radius, where an answer may move by two",
+        "dp_icl: embedding",
+        _property(EmbeddingNoise, "squared_movement", lambda right: right // 4),
+    ),
+    Mutant(
+        "one-way",
+        "the noise is for counts that all move the same way",
+        "dp_icl: keywords, joint",
+        lambda: replaced(ensemble_voting, "joint_top", _one_way),
+    ),
+    Mutant(
+        "by-rank",
+        "the nearest row takes part, so that one that is added displaces it to a later query",
+        "dp_icl: retrieved",
+        lambda: replaced(ensemble_voting, "near", _nearest),
     ),
 )

@@ -137,7 +137,8 @@ def _neighbour(
     """A row more, or a person's rows, or another row in the place of the last one; anywhere, or
     behind all others.
     """
-    count = len(one["label"]) - (kind.neighbours == "replace-one")
+    count = len(one["label"])
+    replaced = int(kind.neighbours == "replace-one")
     more = _rows(contract, rng, 1 + int(kind.persons and rng.integers(4)), kind.persons)
     if count and rng.integers(3) == 0:
         place = int(rng.integers(count))
@@ -146,8 +147,11 @@ def _neighbour(
         more[_ID] = [10**6] * len(more["label"])
     # coins of rows are given by their place, so that only a last row leaves the others theirs
     last = kind.persons or kind.batches or kind.rate != "1"
-    place = count if last else int(rng.integers(count + 1))
-    return {name: [*one[name][:place], *more[name], *one[name][place:count]] for name in one}
+    place = count - replaced
+    place = place if last else int(rng.integers(place + 1))
+    return {
+        name: [*one[name][:place], *more[name], *one[name][place + replaced :]] for name in one
+    }
 
 
 def _table(contract: Contract, rows: Rows) -> PrivateTable:

@@ -28,7 +28,7 @@ LABEL = "good"
 SETS, RUNS, AUDITS = (
     sized(10_000, 50),
     sized(200_000, 2_000),
-    ("few-shot-fresh", "few-shot-fixed", "invisible-ink", "sparse-vector"),
+    ("few-shot-fresh", "sparse-vector"),
 )
 _KINDS: tuple[NoiseKind, ...] = ("gaussian", "exponential")
 

@@ -168,7 +168,8 @@ def test_steps_are_all_checks_tests_audits_chaos_and_parts_and_have_names_of_the
     for beginning in (
         "check types",
         "audit end-to-end",
-        "audit noisy-mean",
+        "audit noisy-count",
+        "audit transcripts",
         "chaos",
         "tests/truth",
         "bench machine holes",

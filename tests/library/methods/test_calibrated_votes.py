@@ -25,7 +25,7 @@ from dpicl.methods.ensemble_plan import Aggregation, EnsembleShape
 from dpicl.methods.ensemble_voting import Placement, Voters, asked_of_each, counted
 from dpicl.methods.text_answers import calibrated
 from dpicl.models.kinds.fake import HashScorer
-from lab.audit.ensembles import _pooled
+from lab.audit.transcripts.mutants import pooled
 from tests.direct import point
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, shown, table, unit
 
@@ -90,7 +90,7 @@ def test_votes_that_are_pooled_over_voters_are_caught(
         (most, _), *_ = Counter("".join(texts)).most_common(1)
         return [text + most * Counter("".join(texts))[most] for text in texts]
 
-    monkeypatch.setattr(ensemble_voting, "counted", _pooled)
+    monkeypatch.setattr(ensemble_voting, "counted", pooled(ensemble_voting.counted))
     monkeypatch.setattr(Voters, "_texts", together)
     assert votes_moved(aggregation) > 1
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.types import PrivateTable
@@ -30,8 +31,7 @@ from dpicl.methods.tab_pate import (
     usual_teachers,
     votes,
 )
-from lab.audit.neighbours import joined
-from lab.audit.releases import owned
+from lab.audit.neighbours import category, joined
 from tests.direct import point
 from tests.library.examples import random_table, seeded, small_contract
 from tests.library.kinds import kind_contract
@@ -41,6 +41,17 @@ from tests.library.units import drawn, unit_for
 SIZES = (3, 2, 4)
 KEY = bytes(range(32))
 sizes = st.sampled_from([(3, 2, 4), (2, 2), (4, 3, 2, 2), (5, 6)])
+
+
+def owned(max_rows: int) -> Contract:
+    """Persons' rows of one category column, so many of each may enter."""
+    plain = category()
+    privacy = {"unit": "person", "person": {"id_column": "who", "max_rows": max_rows}}
+    return plain.model_copy(
+        update={
+            "privacy": type(plain.privacy).model_validate({**plain.privacy.model_dump(), **privacy})
+        }
+    )
 
 
 def codes(count: int, seed: int, of: tuple[int, ...] = SIZES) -> np.ndarray:
