@@ -7,14 +7,14 @@ from functools import lru_cache
 from dpicl.ground.errors import ParameterError, one_of
 from dpicl.methods import METHODS
 from dpicl.methods.audited import is_ours
-from lab.audit.transcripts import series, tables, texts
+from lab.audit.transcripts import clients, series, tables, texts
 from lab.audit.transcripts.worlds import Case
 
 
 @lru_cache
 def every_case() -> tuple[Case, ...]:
     """Those of all methods that are ours."""
-    return (*tables.cases(), *series.cases(), *texts.cases())
+    return (*tables.cases(), *clients.cases(), *series.cases(), *texts.cases())
 
 
 def cases_of(method: str) -> tuple[Case, ...]:

@@ -37,6 +37,7 @@ from dpicl.mechanisms.randomised_response import Response
 from dpicl.mechanisms.sparse_vector import AreBelow, ThresholdNoises
 from dpicl.mechanisms.stable_top import StableSets
 from dpicl.mechanisms.unary_encoding import Unary
+from lab.audit.transcripts.clients import HIDDEN, ratio
 from lab.audit.transcripts.record import Diverged, ForcedStep
 
 _TERMS = 1 << 16
@@ -67,10 +68,13 @@ class Loss:
 
 
 def losses(steps: Sequence[ForcedStep]) -> list[Loss]:
-    """Of every step; those of one threshold together. Raises Diverged: inputs of neighbours are of
-    different shapes.
+    """Of every step; those of one threshold together, and all that is sent of one answer. Raises
+    Diverged: inputs of neighbours are of different shapes.
     """
     tests: dict[bytes, list[ForcedStep]] = {}
+    hidden = [step for step in steps if step.stream == HIDDEN]
+    if hidden:
+        return [Loss(ratio(hidden[0], steps[len(hidden) :]))]
     found = []
     for step in steps:
         if isinstance(step.law, AreBelow):

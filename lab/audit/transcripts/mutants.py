@@ -13,7 +13,7 @@ import numpy as np
 
 from dpicl.data.central import adaptive, chosen_bins, spanning_tree
 from dpicl.data.local import questions
-from dpicl.mechanisms import noisy_count, noisy_mean
+from dpicl.mechanisms import noisy_count, noisy_mean, two_levels
 from dpicl.mechanisms.continual_counts import ContinualCounts
 from dpicl.mechanisms.noisy_count import LaplaceCounts
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
@@ -66,6 +66,10 @@ def _unheard(_: Any) -> Any:
         return LaplaceCounts(epsilon, sensitivity).draw(counts, stream)
 
     return noisy_counts
+
+
+def _twice(noisy_counts: Any) -> Any:
+    return lambda counts, *, epsilon, **how: noisy_counts(counts, epsilon=2 * epsilon, **how)
 
 
 def _half_bounds(noisy_counts: Any) -> Any:
@@ -305,5 +309,18 @@ MUTANTS = (
         "the nearest row takes part, so that one that is added displaces it to a later query",
         "dp_icl: retrieved",
         lambda: replaced(ensemble_voting, "near", _nearest),
+    ),
+    Mutant(
+        "less-noise",
+        "sendings have 0.8 times the noise",
+        "ldp_tabicl: sendings",
+        lambda: replaced(two_levels, "randomise", _louder),
+    ),
+    Mutant(
+        "half-noise",
+        "counts of right answers have half the noise",
+        "gdp_tabicl: held-out answers",
+        lambda: replaced(noisy_count, "noisy_counts", _twice),
+    ),
     ),
 )

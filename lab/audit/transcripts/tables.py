@@ -149,9 +149,7 @@ def _neighbour(
     last = kind.persons or kind.batches or kind.rate != "1"
     place = count - replaced
     place = place if last else int(rng.integers(place + 1))
-    return {
-        name: [*one[name][:place], *more[name], *one[name][place + replaced :]] for name in one
-    }
+    return {name: [*one[name][:place], *more[name], *one[name][place + replaced :]] for name in one}
 
 
 def _table(contract: Contract, rows: Rows) -> PrivateTable:
