@@ -322,5 +322,4 @@ MUTANTS = (
         "gdp_tabicl: held-out answers",
         lambda: replaced(noisy_count, "noisy_counts", _twice),
     ),
-    ),
 )
