@@ -102,6 +102,34 @@ def test_the_page_and_the_readme_are_what_the_results_make() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "most, leads, told",
+    [
+        (0.9, 1, "with the largest ε than with the least 1 of 1 times (the reverse 0 times)"),
+        (0.5, 0, "with the largest ε than with the least 0 of 1 times (the reverse 0 times)"),
+    ],
+)
+def test_what_is_gained_over_the_most_frequent_label_is_said(
+    most: float, leads: int, told: str
+) -> None:
+    lines = results(least=0.5, most=most, true=0.9)
+    said = " ".join(first_sentences(conditions(lines, MODEL)))
+    assert f"Better than always giving the most frequent label: in {leads} of 2." in said
+    assert told in page(lines, [ABOUT])
+
+
+def test_a_model_that_gives_one_label_is_said_to() -> None:
+    lines = [
+        replace(one, answers="a" + "1" * QUERIES)
+        if one.model == MODEL and "icl" in one.system
+        else one
+        for one in LINES
+    ]
+    said = " ".join(first_sentences(conditions(lines, MODEL)))
+    assert "In 2 of 2 at least nine of ten answers are the same label" in said
+    assert "nine of ten" not in " ".join(first_sentences(conditions(LINES, MODEL)))
+
+
 def test_without_results_nothing_is_claimed() -> None:
     assert NONE_YET in page([], []) and table_in_short([], []) == NONE_YET
 
@@ -164,7 +192,9 @@ def test_constant_answers_are_marked() -> None:
 
 def test_the_readme_keeps_what_is_around_its_table() -> None:
     made = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", LINES, [ABOUT])
-    assert made.startswith(f"before\n{BEGIN}\nWith SmolLM2") and made.endswith(f"{END}\nafter\n")
+    assert made.startswith(f"before\n{BEGIN}\nIn 2 private conditions on car") and made.endswith(
+        f"{END}\nafter\n"
+    )
     assert "| car, AIM-TabICL, k = 8 | 120 | .50 | .70 | " in made and "old" not in made
 
 

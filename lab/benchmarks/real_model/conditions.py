@@ -50,20 +50,31 @@ class Place:
 
 @dataclass(frozen=True)
 class Condition:
-    """One line: `right` of shape (seeds, draws, queries); the others are shares, NaN where there
-    are none.
+    """One line: `right` of shape (seeds, draws, queries), `zero` and `usual` of shape (queries,):
+    whether it is right without demonstrations, and the most frequent label; the others are shares,
+    NaN where there are none.
     """
 
     place: Place
     right: np.ndarray
     zero: np.ndarray
-    majority: float
+    usual: np.ndarray
     averaged: float
     auc: float
     constant: float
     """Share of answers that are the most frequent one."""
     beside: Mapping[str, float]
     """Of other models on the same prompts, and of classifiers on what was released."""
+
+    @property
+    def majority(self) -> float:
+        """Share of the most frequent label."""
+        return float(self.usual.mean())
+
+    @property
+    def lead(self) -> Gain:
+        """Over always giving that label."""
+        return gain_of_draws(self.right - self.usual)
 
     @property
     def accuracy(self) -> Gain:
@@ -130,7 +141,7 @@ def conditions(lines: Sequence[Answered], model: str) -> list[Condition]:
                 place,
                 right,
                 _right(zero[:1], truth[place.dataset])[0, 0],
-                float(np.bincount(truth[place.dataset]).max() / len(truth[place.dataset])),
+                (truth[place.dataset] == np.bincount(truth[place.dataset]).argmax()).astype(float),
                 _mean(line.accuracy for line in mean),
                 _mean(line.auc for line in some),
                 float(np.bincount(digits.ravel()).max() / digits.size),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 
 from dpicl.report import words
@@ -55,6 +55,8 @@ zero-shot, always the most frequent label, {others} on the same prompts, and log
 released, on all held-out rows; of GDP-TabICL LR is diffprivlib's on the true rows at the same ε. On texts nothing is fitted: four
 texts are too few, and of votes nothing is released but answers. The bundled model was trained on tables alone. ‡: nine answers of ten or more are the
 same one. At ε = ∞ nothing is protected."""  # noqa: E501
+_CONSTANT = 0.9
+"""Share of answers from which on they are called the same."""
 
 
 def write_pages() -> tuple[Path, Path]:
@@ -113,12 +115,16 @@ def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
         f"**In {len(private)} private conditions on {sets} (a way to release, k and ε) {model} "
         f"answered better than without any data in {len(better)}, "
         f"worse in {len(worse)}, and no different beyond noise in "
-        f"{len(private) - len(better) - len(worse)}.**"
+        f"{len(private) - len(better) - len(worse)}. Better than always giving the most frequent "
+        f"label: in {sum(one.lead.sign == 1 for one in private)} of {len(private)}.**"
     )
+    if alike := sum(one.constant >= _CONSTANT for one in private):
+        yield (
+            f"In {alike} of {len(private)} at least nine of ten answers are the same label: the "
+            f"data change which label it gives to every query, and little else."
+        )
     if worse:
         yield f"This model does better without your data: {_listed(worse)}."
-    if better:
-        yield f"It does better with them: {_listed(better)}."
     fitted = [one for one in private if not math.isnan(one.beside["gb"])]  # which are released rows
     if fitted:
         ahead = sum(one.beside["lr"] > one.accuracy.mean for one in fitted)
@@ -130,11 +136,11 @@ def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
 
 def _papers(said: Sequence[Direction]) -> str:
     parts = []
-    for what, some in (
-        ("true data above none", "more right answers with true data than without"),
-        ("", "more with the largest ε than with the least"),
+    for is_true, some in (
+        (True, "more right answers with true data than without"),
+        (False, "more with the largest ε than with the least"),
     ):
-        of_kind = [one for one in said if (one.what == what) == bool(what)]
+        of_kind = [one for one in said if (one.what == "true data above none") is is_true]
         counted = [sum(one.verdict == verdict for one in of_kind) for verdict in (SHOWS, REVERSED)]
         parts.append(
             f"{some} {counted[0]} of {len(of_kind)} times (the reverse {counted[1]} times)"
@@ -299,22 +305,13 @@ def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
         )
     count = len([one for one in found if one.place.is_private])
     ways = [
-        next(first_sentences(found)).strip("*"),
+        *(sentence.strip("*") for sentence in islice(first_sentences(found), 2)),
         (
-            f"[All {count}, with intervals](docs/real-model.md); † is worse than zero-shot beyond "
-            f"noise."
+            f"[All {count}, with intervals](docs/real-model.md), at "
+            f"{words.listing([about.commit for about in abouts])}:"
         ),
     ]
-    return "\n\n".join(
-        [
-            (
-                f"With {NAMES[MODEL]}, a small real model "
-                f"({words.listing([about.commit for about in abouts])}):"
-            ),
-            _table(head, rows),
-            " ".join(ways),
-        ]
-    )
+    return f"{' '.join(ways)}\n\n{_table(head, rows)}"
 
 
 def _name(model: str) -> str:
@@ -332,7 +329,7 @@ def _signed(gain: Gain) -> str:
 def _marked(one: Condition) -> str:
     number = f"{_number(one.accuracy.mean)} ± {_number(one.accuracy.half)}"
     marked = {1: f"**{number}**", 0: number, -1: f"{number} †"}[one.gain.sign]
-    return marked + " ‡" * (one.constant >= 0.9)
+    return marked + " ‡" * (one.constant >= _CONSTANT)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
