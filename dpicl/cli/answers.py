@@ -43,8 +43,9 @@ class SpentByUser(PrintedRow):
 
     def row(self) -> tuple[str, ...]:
         """What is spent, and what is left of a share."""
-        costs = number(self.epsilon_spent), number(self.epsilon_share), number(self.epsilon_left)
-        return self.user or "-", str(self.releases), *costs
+        costs = number(self.epsilon_spent), number(self.epsilon_share)
+        left = number(self.epsilon_left, "-")
+        return self.user or "-", str(self.releases), *costs, left
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def test_a_second_contract_on_the_same_rows_is_no_way_around_a_share(
     rows = [line.split() for line in cli("budget shared").splitlines()]
     assert ["user", "entries", "spent", "share", "left"] in rows
     assert ["anne", "1", "0.25", "0.5", "0.25"] in rows
-    assert ["nightly", "1", "0.375", "none", "none"] in rows
+    assert ["nightly", "1", "0.375", "none", "-"] in rows
     said = "shared: share of anne 0.75, charged 0.25, left 0.5"
     assert cli("budget shared --share anne=0.75").strip() == said
     monkeypatch.setenv("DPICL_USER", "anne")

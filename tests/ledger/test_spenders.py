@@ -23,6 +23,7 @@ from dpicl.ground.errors import (
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account, Ledger, Spender
 from dpicl.ledger.budget import UserSpent
+from dpicl.ledger.fold import account_row
 from tests.ledger.workload import ADD, SHOP, Place, cost, release, sha256
 from tests.library.examples import tree
 
@@ -183,3 +184,18 @@ def test_the_user_is_whom_the_environment_names_or_the_machine_s(
         assert Settings.from_environment().command == command
     monkeypatch.setenv("DPICL_USER", "analytics")
     assert Settings.from_environment().user == "analytics"
+
+
+def test_an_account_of_a_program_that_knew_no_shares_is_read_and_takes_some(place: Place) -> None:
+    row = account_row(SHOP)
+    del row["shares"]
+    with by(place, ANNE) as ledger:
+        with ledger._chain.changing() as change:
+            change.append("opened", row)
+        assert ledger.accounts() == [SHOP]
+        ledger.reserve(release("a"), stated=shared(anne=1.5))
+        assert ledger.accounts() == [shared(anne=1.5)]
+        with pytest.raises(BudgetError, match="of a share of 1.5"):
+            ledger.reserve(release("b"), stated=SHOP)
+    with place.ledger() as ledger:
+        ledger.verify()
