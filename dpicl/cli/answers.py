@@ -25,6 +25,42 @@ def answer_of(kind: Callable[..., Kind], source: object, **more: object) -> Kind
 
 
 @dataclass(frozen=True)
+class SpentByUser(PrintedRow):
+    """What one user has charged to an account with a cap, or may charge."""
+
+    heads = ("user", "entries", "spent", "share", "left")
+
+    user: str
+    """Whom DPICL_USER named, or the user of the machine; bookkeeping."""
+    releases: int
+    """Number of releases."""
+    epsilon_spent: float | None
+    """Of all releases that the user charged."""
+    epsilon_share: float | None
+    """What the user may charge at most; null without a share."""
+    epsilon_left: float | None
+    """The share less what is spent."""
+
+    def row(self) -> tuple[str, ...]:
+        """What is spent, and what is left of a share."""
+        costs = number(self.epsilon_spent), number(self.epsilon_share)
+        left = number(self.epsilon_left, "-")
+        return self.user or "-", str(self.releases), *costs, left
+
+
+@dataclass(frozen=True)
+class LoweredCap:
+    """How a contract lowered the caps of an account."""
+
+    contract: str
+    """Name of the contract."""
+    epsilon_before: float
+    """The cap until then."""
+    delta_before: float
+    """The same of δ."""
+
+
+@dataclass(frozen=True)
 class SpentAccount(PrintedRow):
     """One account, after the ledger's chain was verified."""
 
@@ -48,6 +84,10 @@ class SpentAccount(PrintedRow):
     """Largest δ of all releases together."""
     releases: int
     """Number of releases."""
+    users: Sequence[SpentByUser]
+    """Who has spent it, and whose share it is; empty of a benchmark."""
+    lowered: LoweredCap | None
+    """Which contract lowered the cap; null where none did since a command set it."""
 
     def row(self) -> tuple[str, ...]:
         """What is protected, spent and left."""

@@ -187,6 +187,13 @@ def budget(
     delta: Annotated[
         float | None, typer.Option(help="With --cap: the cap on delta. Default: unchanged.")
     ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            help="Set the most epsilon that a user may charge, as USER=EPSILON, whatever contracts "
+            "declare."
+        ),
+    ] = None,
     other_file: Annotated[
         Path | None,
         typer.Option(
@@ -196,17 +203,30 @@ def budget(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what accounts have spent and have left, or set a cap. Of one account, show what each
-    release was charged.
+    """Show what accounts have spent and have left, or set a cap or a user's share. Of one account,
+    show what each release was charged, and who spent how much.
     """
-    from dpicl.cli.budget import change_cap, print_account, print_accounts, state_other_file
+    from dpicl.cli.budget import (
+        change_cap,
+        change_share,
+        print_account,
+        print_accounts,
+        state_other_file,
+    )
 
     if other_file is not None:
-        if account is None or cap is not None or as_json:
+        if account is None or cap is not None or share is not None or as_json:
             raise DpiclError(
                 "--other-file needs an account and stands alone; `dpicl budget` lists accounts"
             )
         state_other_file(account, other_file)
+        return
+    if share is not None:
+        if account is None or cap is not None or delta is not None or as_json:
+            raise DpiclError(
+                "--share needs an account and stands alone; `dpicl budget` lists accounts"
+            )
+        change_share(account, share)
         return
     if delta is not None and cap is None:
         raise DpiclError("--delta needs --cap: both caps are set together")

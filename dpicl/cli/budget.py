@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.table import Table
 
-from dpicl.cli.answers import ChargedRelease, PlannedCharge, SpentAccount, answer_of
+from dpicl.cli.answers import (
+    ChargedRelease,
+    LoweredCap,
+    PlannedCharge,
+    SpentAccount,
+    SpentByUser,
+    answer_of,
+)
 from dpicl.cli.terminal import console, errors, note, number, say, show, table_of
 from dpicl.ground.errors import ParameterError
 from dpicl.home.accounts import (
@@ -19,7 +28,7 @@ from dpicl.home.accounts import (
     write_cap,
 )
 from dpicl.home.settings import Settings
-from dpicl.ledger import Account
+from dpicl.ledger import Account, Ledger
 
 if TYPE_CHECKING:
     from dpicl.release.releases import AccountQuote
@@ -42,6 +51,7 @@ def _warn_of_declared(settings: Settings, to: Console, name: str | None = None) 
 def print_accounts(*, as_json: bool) -> None:
     """Every account with its cap, what is spent and what is left; verifies the ledger's chain."""
     accounts: list[SpentAccount] = []
+    sentences: list[str] = []
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
         records = ledger.verify()
@@ -49,6 +59,15 @@ def print_accounts(*, as_json: bool) -> None:
         for account in ledger.accounts():
             spent = ledger.spent(account.name).epsilon
             cap = account.epsilon_cap
+            lowering, sentence = ledger.lowering(account.name)
+            users = _by_users(ledger, account.name)
+            sentences += [f"{account.name}: {sentence}"] if sentence else []
+            sentences += [
+                f"{account.name}: {by.user} has charged {number(by.epsilon_spent)} of a share of "
+                f"{number(by.epsilon_share)}"
+                for by in users
+                if by.epsilon_share is not None
+            ]
             accounts.append(
                 answer_of(
                     SpentAccount,
@@ -58,11 +77,16 @@ def print_accounts(*, as_json: bool) -> None:
                     epsilon_spent=spent,
                     epsilon_left=None if cap is None else cap - spent,
                     releases=len(ledger.entries(account.name)),
+                    users=users,
+                    lowered=None
+                    if lowering is None
+                    else LoweredCap(lowering.contract, lowering.epsilon_cap, lowering.delta_cap),
                 )
             )
     note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
     to = show(accounts, [table_of(SpentAccount, accounts)], as_json=as_json)
     if not as_json:
+        say(*sentences)
         note(f"{records} records, chain intact")
     _warn_of_declared(settings, to)
     if not as_json:
@@ -70,7 +94,9 @@ def print_accounts(*, as_json: bool) -> None:
 
 
 def print_account(name: str, *, as_json: bool) -> None:
-    """Every entry of one account: what was released, what it cost, and the running total."""
+    """Every entry of one account: what was released, what it cost, and the running total; then who
+    spent how much.
+    """
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
         releases = [
@@ -89,8 +115,26 @@ def print_account(name: str, *, as_json: bool) -> None:
             for reading in ledger.odometer(name)
             for charge in [reading.entry.release]
         ]
-    to = show(releases, [table_of(ChargedRelease, releases)], as_json=as_json)
+        users = _by_users(ledger, name)
+        _, sentence = ledger.lowering(name)
+    text: list[str | Table] = [table_of(ChargedRelease, releases)]
+    text += ["", table_of(SpentByUser, users)] if users else []
+    text += [f"{name}: {sentence}"] if sentence else []
+    to = show(releases, text, as_json=as_json)
     _warn_of_declared(settings, to, name)
+
+
+def _by_users(ledger: Ledger, account: str) -> list[SpentByUser]:
+    return [
+        SpentByUser(
+            by.user,
+            by.releases,
+            by.epsilon,
+            by.share,
+            None if by.share is None else by.share - by.epsilon,
+        )
+        for by in ledger.spent_by_users(account)
+    ]
 
 
 def print_quotes(quotes: Iterable[AccountQuote], *, as_json: bool) -> None:
@@ -141,6 +185,29 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
             f"beside epsilon {number(other.epsilon)} that account {other.name} of {other.home} "
             f"has spent for the same rows, as is stated now"
         )
+
+
+def change_share(name: str, stated: str) -> None:
+    """Change a user's share of an account's cap, stated as USER=EPSILON; from now on the ledger's
+    share holds, not the contract's.
+
+    Raises:
+        ParameterError: it states no user, or no finite number.
+        LedgerError: there is no such account.
+        PrivacyError: it is a public benchmark's.
+    """
+    user, _, share = stated.rpartition("=")
+    try:
+        epsilon = float(share)
+    except ValueError:
+        epsilon = math.nan
+    if not user or not 0 <= epsilon < math.inf:
+        raise ParameterError("share", repr(stated[:60]), "USER=EPSILON, a finite number >= 0")
+    with open_ledger(Settings.from_environment()) as ledger:
+        ledger.set_share(name, user, epsilon)
+        spent = {by.user: by.epsilon for by in ledger.spent_by_users(name)}[user]
+    left = "nothing left to charge" if spent >= epsilon else f"left {number(epsilon - spent)}"
+    say(f"{name}: share of {user} {number(epsilon)}, charged {number(spent)}, {left}")
 
 
 def state_other_file(name: str, path: Path) -> None:

@@ -348,8 +348,8 @@ class Budget(Frozen):
     `noise: gaussian`.
     """
     by: Mapping[Category, Annotated[float, Field(ge=0)]] | None = None
-    """The most epsilon that each of these users may charge, whom DPICL_USER names, or else the
-    machine; others share the cap. Bookkeeping, and no access control.
+    """The most epsilon that each of these users may charge by any contract of the account, until
+    `dpicl budget` raises it. Whom DPICL_USER names, or else the machine; no access control.
     """
 
     @model_validator(mode="after")
@@ -359,6 +359,11 @@ class Budget(Frozen):
         if self.benchmark == (self.epsilon is not None):
             raise ValueError(
                 "the budget is unclear; expected `benchmark: true` or `epsilon: CAP`, not both"
+            )
+        if (most := max((self.by or {}).values(), default=0.0)) > (self.epsilon or 0):
+            raise ValueError(
+                f"by: a share of {most:g} can never be used up under a cap of {self.epsilon:g}; "
+                f"expected at most the cap"
             )
         return self
 

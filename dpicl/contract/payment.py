@@ -33,12 +33,27 @@ WALLETS_ADD_UP = (
 )
 
 
-def spending(account: str, releases: int, charged: int, *, spent: float, cap: float | None) -> str:
+def spending(
+    account: str,
+    releases: int,
+    charged: int,
+    *,
+    spent: float,
+    cap: float | None,
+    published: str = "",
+    lowering: str = "",
+) -> str:
     """What an account was charged now, for so many releases, and what is spent in all; without a
     cap it is a benchmark's.
+
+    Args:
+        published: when the one release was published, where nothing of the rows at hand is in it.
+        lowering: which contract lowers the cap, in a sentence; empty where none does.
     """
     if releases == 1:
         now = f"1 release, {'charged now' if charged else 'charged before and free now'}"
+        if published:
+            now += f", as released on {published[:10]}: nothing of the rows at hand is in it"
     else:
         now = (
             f"{releases} releases, {charged} of them charged now, {releases - charged} "
@@ -49,4 +64,4 @@ def spending(account: str, releases: int, charged: int, *, spent: float, cap: fl
         if cap is None
         else f"epsilon {spent:.4g} of {cap:.4g} is spent"
     )
-    return f"{account}: {now}; {total}."
+    return f"{account}: {now}; {total}{lowering and '; '}{lowering}."

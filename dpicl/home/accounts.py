@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from sqlalchemy import URL, Connection, make_url
@@ -41,6 +42,7 @@ from dpicl.ground.objects import SCHEME
 from dpicl.home.settings import ANCHOR, KEY, LEDGER, Settings, check_restored
 from dpicl.ledger import Account, Ledger, Spender, load_key
 from dpicl.ledger import ReleaseCharge as Release
+from dpicl.ledger.budget import caps_text
 from dpicl.ledger.database import looking
 from dpicl.ledger.keys import Anchor, Head
 from dpicl.ledger.witness import Witness
@@ -295,6 +297,7 @@ def stated_account(contract: Declared) -> Account:
         epsilon_cap=budget.epsilon,
         delta_cap=budget.delta,
         benchmark=budget.benchmark,
+        shares=tuple(sorted((budget.by or {}).items())),
     )
 
 
@@ -309,10 +312,12 @@ def bind_account(
     for name in ledger.unplaced():
         with suppress(DpiclError):  # no such contract, or one that cannot be read: it stays unbound
             ledger.bind(name, addresses_of(settings.declared(name), settings))
-    named = contract.account is not None
-    states_cap = settings.given is None or settings.given.has_cap
     return ledger.ensure_account(
-        account, addresses_of(contract, settings), named=named, states_cap=states_cap
+        account,
+        addresses_of(contract, settings),
+        named=contract.account is not None,
+        states_cap=settings.states_cap,
+        contract=contract.name,
     )
 
 
@@ -425,32 +430,67 @@ def refused_contracts(settings: Settings) -> list[str]:
     return refused
 
 
-def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
-    """A sentence for each cap in a contract that differs from the ledger's, which holds; of open
-    accounts that are no benchmark's.
+def differing_caps(
+    accounts: Iterable[Account], settings: Settings, where: str = "in the contract"
+) -> list[str]:
+    """A sentence for each cap and share, stated `where`, that differs from the ledger's, and on
+    which of them holds; of open accounts that are no benchmark's.
     """
     capped = [account for account in accounts if not account.benchmark]
     if not capped:
         return []
-    with open_ledger(settings) as ledger:
-        opened = {account.name for account in ledger.accounts()}
-        restored = ledger.restored_from
-        pairs = [
-            (stated, ledger.with_other_caps(stated)) for stated in capped if stated.name in opened
-        ]
-    less = "" if restored is None else f", less what was released since the backup of {restored},"
     sentences = []
-    for stated, current in ((stated, current) for stated, current in pairs if current is not None):
-        with_delta = stated.delta_cap != current.delta_cap
-        caps = [
-            f"{account.epsilon_cap:.12g}"
-            + (f" and delta {account.delta_cap:.12g}" if with_delta else "")
-            for account in (stated, current)
-        ]
-        delta = f" --delta {stated.delta_cap:.12g}" if with_delta else ""
-        sentences.append(
-            f"account {stated.name!r}: the cap in the contract, epsilon {caps[0]}, differs from "
-            f"the ledger's, {caps[1]}, which holds; "
-            f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}`{less} changes it"
-        )
+    with open_ledger(settings) as ledger:
+        opened = {account.name: account for account in ledger.accounts()}
+        restored = ledger.restored_from
+        for stated in (stated for stated in capped if stated.name in opened):
+            after = ledger.after_charge(stated)
+            if (current := ledger.with_other_caps(stated)) is not None:
+                sentences.append(_differing_cap(stated, current, after, restored, where))
+            sentences += _differing_shares(stated, opened[stated.name], after, where)
     return sentences
+
+
+_UNTIL_CHARGED = "which holds until a new charge states it"
+
+
+def _differing_cap(
+    stated: Account, current: Account, after: Account, restored: str | None, where: str
+) -> str:
+    """On a cap that differs from the ledger's: that of its account as it is, and as it would be
+    after a charge by the same contract.
+    """
+    with_delta = stated.delta_cap != current.delta_cap
+    of_contract, of_ledger = (
+        caps_text(account.epsilon_cap, account.delta_cap, with_delta=with_delta)
+        for account in (stated, current)
+    )
+    delta = f" --delta {stated.delta_cap:.12g}" if with_delta else ""
+    less = "" if restored is None else f", less what was released since the backup of {restored},"
+    caps = (current.epsilon_cap, current.delta_cap)
+    holds = "which holds" if caps == (after.epsilon_cap, after.delta_cap) else _UNTIL_CHARGED
+    return (
+        f"account {stated.name!r}: the cap {where}, epsilon {of_contract}, differs from "
+        f"the ledger's, {of_ledger}, {holds}; "
+        f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}`{less} changes it"
+    )
+
+
+def _differing_shares(
+    stated: Account, current: Account, after: Account, where: str
+) -> Iterator[str]:
+    """On each user's share that is above the ledger's, or will lower it; with the arguments of
+    `_differing_cap`.
+    """
+    shares, later = dict(current.shares), dict(after.shares)
+    for user, most in stated.shares:
+        share = shares.get(user)
+        if share == later[user] and most <= share:
+            continue  # a command has decided on a larger one
+        of_ledger = "none" if share is None else f"{share:.12g}"
+        holds = "which holds" if share == later[user] else _UNTIL_CHARGED
+        yield (
+            f"account {stated.name!r}: the share of {user!r} {where}, epsilon {most:.12g}, "
+            f"differs from the ledger's, {of_ledger}, {holds}; "
+            f"`dpicl budget {stated.name} --share {quote(user)}={most:.12g}` changes it"
+        )

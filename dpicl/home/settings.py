@@ -236,6 +236,11 @@ class Settings:
             _entered.reset(token)
 
     @property
+    def states_cap(self) -> bool:
+        """Whether a contract's cap is stated, and not what its first release costs."""
+        return self.given is None or self.given.has_cap
+
+    @property
     def power_watts(self) -> float:
         """Power of the machine, to turn time into energy. Raises ParameterError: DPICL_POWER_WATTS
         is no positive number.

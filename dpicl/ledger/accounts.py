@@ -4,7 +4,8 @@ decided on its caps.
 Unit        one per account, set at its first charge.
 Neighbours  one relation per account, set at its first charge.
 Guarantee   one account per data asset: an address that is bound to an account pays there, under
-            whatever name a contract knows it. A contract lowers a cap and never raises one.
+            whatever name a contract knows it. A contract lowers a cap or a user's share, by a
+            charge that goes through, and never raises one.
 
 Whose rows are where: which accounts pay at an address, and how an address comes to an account.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from shlex import quote
 from typing import Any
@@ -22,7 +23,17 @@ from typing import Any
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.files import INODE, LivingPaths, inode_address
 from dpicl.ledger.chain import Change
-from dpicl.ledger.fold import CONTRACT, Account, Fold, account_row, now
+from dpicl.ledger.fold import (
+    CONTRACT,
+    LOWERED,
+    STATED,
+    Account,
+    AccountState,
+    Fold,
+    account_row,
+    account_terms,
+    now,
+)
 
 
 def find(
@@ -84,12 +95,20 @@ def _check_one(own: str, payers: Collection[str], found: Payers) -> None:
         )
 
 
-def wanted(fold: Fold, stored: Account, declared: Account, *, states_cap: bool = True) -> Account:
-    """What an open account becomes by a contract, where that lowers its caps or comes first; one
-    that states no cap lowers none. Raises PrivacyError: the account protects something else.
+def wanted(
+    fold: Fold,
+    stored: Account,
+    declared: Account,
+    *,
+    states_cap: bool = True,
+    is_charged: bool = True,
+) -> Account:
+    """What an open account becomes by a contract, where that lowers its caps or shares and
+    `is_charged`, or comes first; one that states no cap lowers none. Raises PrivacyError: the
+    account protects something else.
     """
     state = fold.accounts[stored.name]
-    declared = replace(declared, name=stored.name)
+    declared = replace(declared, name=stored.name, shares=_smallest(state, declared))
     if declared.benchmark != stored.benchmark:
         _check_same(stored, declared)
     if fold.is_unused(stored.name):
@@ -97,6 +116,9 @@ def wanted(fold: Fold, stored: Account, declared: Account, *, states_cap: bool =
             return replace(declared, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
         return declared
     _check_same(stored, declared)
+    if not is_charged:
+        return stored
+    stored = replace(stored, shares=declared.shares)
     if stored.benchmark or not states_cap or state.has_stated(declared):
         return stored
     assert stored.epsilon_cap is not None and declared.epsilon_cap is not None
@@ -108,26 +130,40 @@ def wanted(fold: Fold, stored: Account, declared: Account, *, states_cap: bool =
     )
 
 
-def agreed(
-    change: Change, stored: Account, declared: Account, *, states_cap: bool = True
-) -> Account:
-    """The account as a contract may have it."""
-    after = wanted(change.fold, stored, declared, states_cap=states_cap)
-    if after != stored:
-        changed = {
-            name: value for name, value in asdict(after).items() if value != getattr(stored, name)
-        }
-        put(change, stored.name, changed, {"by": CONTRACT})
-    return after
-
-
-def first_charged(change: Change, stored: Account, declared: Account) -> Account:
-    """The account that is about to be charged: by its first charge with these caps, unless a
-    command has set some.
+def _smallest(state: AccountState, declared: Account) -> tuple[tuple[str, float], ...]:
+    """The shares that an account would have by a contract: of each user the smallest that was ever
+    stated, unless a command has set another one since.
     """
-    if not change.fold.is_unused(stored.name):
-        return stored
-    return agreed(change, stored, replace(declared, unit=stored.unit, neighbours=stored.neighbours))
+    shares = dict(state.account.shares)
+    for user, most in declared.shares:
+        if most not in state.stated_shares.get(user, ()):
+            shares[user] = min(most, shares.get(user, most))
+    return tuple(sorted(shares.items()))
+
+
+def agreed(
+    change: Change,
+    stored: Account,
+    declared: Account,
+    *,
+    states_cap: bool = True,
+    is_charged: bool = True,
+    contract: str = "",
+) -> Account:
+    """The account as the contract of this name may have it; the other arguments are those of
+    `wanted`.
+    """
+    is_unused = change.fold.is_unused(stored.name)
+    after = wanted(change.fold, stored, declared, states_cap=states_cap, is_charged=is_charged)
+    terms, before = account_terms(after), account_terms(stored)
+    if changed := {name: value for name, value in terms.items() if value != before[name]}:
+        note = {"by": CONTRACT, STATED: [declared.epsilon_cap, declared.delta_cap]}
+        lowered = [stored.epsilon_cap, stored.delta_cap, contract]
+        put(change, stored.name, changed, note | ({} if is_unused else {LOWERED: lowered}))
+    shares, known = dict(after.shares), dict(stored.shares)
+    if smaller := {user: most for user, most in shares.items() if most != known.get(user)}:
+        put_shares(change, stored.name, smaller, {"by": CONTRACT})
+    return after
 
 
 def opened(change: Change, declared: Account) -> Account:
@@ -149,11 +185,18 @@ def put(change: Change, name: str, terms: Mapping[str, Any], note: Mapping[str, 
     )
 
 
+def put_shares(
+    change: Change, name: str, shares: Mapping[str, float], note: Mapping[str, Any]
+) -> None:
+    """Change the shares of some users of an account; the chain keeps what was."""
+    change.append("shares", {"account": name, "shares": shares, **note, "changed_utc": now()})
+
+
 def _check_same(stored: Account, declared: Account) -> None:
     """Refuse to go on with an open account that is not the one a contract declares; caps may
-    differ, but those of benchmarks.
+    differ, but those of benchmarks, and shares.
     """
-    for name, value in asdict(declared).items():
+    for name, value in account_terms(declared).items():
         current = getattr(stored, name)
         is_cap = name in ("epsilon_cap", "delta_cap")
         if current == value or (is_cap and not (stored.benchmark and declared.benchmark)):

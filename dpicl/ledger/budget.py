@@ -15,9 +15,11 @@ horizon that was charged with all of them.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote as quote_word
 
 from dpicl.accounting.accountant import Cost, compose, compose_checked, pure_sum
 from dpicl.accounting.events import (
@@ -31,7 +33,7 @@ from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
 from dpicl.ground.errors import BudgetError, LedgerRefusedError, PrivacyError
 from dpicl.ledger import accounts
-from dpicl.ledger.fold import Account, Charge, Fold, Quote, ReleaseCharge
+from dpicl.ledger.fold import Account, AccountState, Charge, Fold, Quote, ReleaseCharge
 from dpicl.ledger.keys import canonical
 from dpicl.ledger.witness import WitnessedAccount
 
@@ -68,7 +70,7 @@ def quote(fold: Fold, name: str, extra: Sequence[Guarantee]) -> Quote:
         total(fold, name),
         total(fold, name, extra),
         account.epsilon_cap,
-        _closed_by(fold, name),
+        _cap_reason(fold, name),
     )
 
 
@@ -95,18 +97,37 @@ def total(fold: Fold, name: str, extra: Sequence[Guarantee] = ()) -> Cost:
     return compose_checked(counts + Counter(extra), delta=account.delta_cap)
 
 
-def _closed_by(fold: Fold, name: str) -> str:
-    """What closed an account, a restore or a lost charge, to be said where something is refused;
-    nothing where a command has set its cap since.
+def _cap_reason(fold: Fold, name: str) -> str:
+    """Why the cap is what it is, to be said where something is refused: what closed an account, a
+    restore or a lost charge, unless a command has set its cap since; or which contract lowers it.
     """
     state = fold.accounts[name]
     _, taken_utc = fold.restored
     # a contract opens nothing
     if state.row["epsilon_cap"] != 0 or state.capped_by[1] > fold.anew.sequence:
-        return ""
+        return f"; {sentence}" if (sentence := lowering_sentence(state)) else ""
     if taken_utc:
         return f"; closed by the restore of a backup of {taken_utc}"
     return "; closed since a charge is lost, perhaps one of its own" if fold.is_incomplete else ""
+
+
+def lowering_sentence(state: AccountState) -> str:
+    """Which contract lowers the caps of an account, and from what; empty where none does."""
+    lowering = state.lowering
+    if lowering is None:
+        return ""
+    account = state.account
+    with_delta = lowering.delta_cap != account.delta_cap
+    before, after = (
+        caps_text(caps.epsilon_cap, caps.delta_cap, with_delta=with_delta)
+        for caps in (lowering, account)
+    )
+    return f"the contract {lowering.contract!r} lowers the cap from {before} to {after}"
+
+
+def caps_text(epsilon: float | None, delta: float, *, with_delta: bool) -> str:
+    """Caps in a sentence."""
+    return f"{epsilon:.12g}" + (f" and delta {delta:.12g}" if with_delta else "")
 
 
 def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:
@@ -131,23 +152,62 @@ def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:
         f"account {account.name!r}: requested epsilon={quoted.cost.epsilon:.6g}{delta}, spent "
         f"{quoted.before.epsilon:.6g} of cap {cap:.6g}, left "
         f"{max(0.0, cap - quoted.before.epsilon):.6g}; the total would be "
-        f"{quoted.after.epsilon:.6g} ({quoted.after.method}){quoted.closed_by}"
+        f"{quoted.after.epsilon:.6g} ({quoted.after.method}){quoted.cap_reason}"
     )
 
 
-def check_share(
-    fold: Fold, name: str, extra: Sequence[Guarantee], user: str, shares: Mapping[str, float] | None
-) -> None:
-    """Refuse what does not fit into a user's share of an account. What was charged by anybody stays
-    free. Raises BudgetError: with what the user has charged and the share.
+@dataclass(frozen=True)
+class UserSpent:
+    """What a user has charged to an account: how many releases, what they cost together, and the
+    user's share of the cap, None where there is none.
     """
-    if not shares or user not in shares or not extra:
-        return
-    account, share = fold.account(name).account, shares[user]
+
+    user: str
+    releases: int
+    epsilon: float
+    share: float | None
+
+
+def spent_by_users(fold: Fold, name: str) -> list[UserSpent]:
+    """What each user has charged to an account with a cap, or has a share of, by name. Of Gaussian
+    releases the users' totals are more together than the account's.
+    """
+    state = fold.account(name)
+    if state.row["benchmark"]:
+        return []
+    charged = Counter(charge.user for charge in fold.charges_of(name))
+    return [
+        UserSpent(user, charged[user], _epsilon_by(fold, name, user), state.shares.get(user))
+        for user in sorted({*charged, *state.shares})
+    ]
+
+
+def _epsilon_by(fold: Fold, name: str, user: str) -> float:
+    try:
+        return _spent_by(fold, name, user).cost(fold.account(name).account.delta_cap).epsilon
+    except PrivacyError:  # as of two chains that were made one
+        return math.inf
+
+
+def _spent_by(fold: Fold, name: str, user: str) -> Spent:
     spent = Spent.nothing()
     for charge in fold.charges_of(name):
         if charge.user == user:
             spent = spent.plus(guarantee_from_json(json.loads(charge.guarantee)))
+    return spent
+
+
+def check_share(fold: Fold, name: str, extra: Sequence[Guarantee], user: str) -> None:
+    """Refuse what does not fit into a user's share of an account. What was charged by anybody, and
+    what costs nothing, stays free. Raises BudgetError: with what the user has charged and the
+    share.
+    """
+    state = fold.account(name)
+    share = state.shares.get(user)
+    if share is None or not any(guarantee.epsilon or guarantee.delta for guarantee in extra):
+        return
+    account = state.account
+    spent = _spent_by(fold, name, user)
     before = spent.cost(account.delta_cap)
     for guarantee in extra:
         spent = spent.plus(guarantee)
@@ -156,7 +216,7 @@ def check_share(
         raise BudgetError(
             f"account {name!r}: requested epsilon={requested.epsilon:.6g} by {user!r}, who has "
             f"charged {before.epsilon:.6g} of a share of {share:.6g}; expected less, another user, "
-            f"or a larger share in the contract (`privacy: {{budget: {{by: {{{user}: SHARE}}}}}}`)"
+            f"or a larger share by `dpicl budget {name} --share {quote_word(user)}=EPSILON`"
         )
 
 

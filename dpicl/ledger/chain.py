@@ -234,7 +234,7 @@ class _Tried(Change):
 
     def append(self, kind: str, content: Mapping[str, Any]) -> None:
         """Follow a record that stands nowhere."""
-        assert kind in _SPEND_NOTHING | {"cap"}, kind
+        assert kind in _SPEND_NOTHING | {"cap", "shares"}, kind
         written = canonical(content)
         self.fold.take(link(self.key, self.fold.head, kind, written), kind, json.loads(written))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
@@ -29,7 +29,7 @@ class Account:
     """The budget of one data set's privacy unit: caps, or none for public benchmark data.
 
     `delta_cap` is also where the cost of Gaussian events is read, on benchmarks too; with 0 they
-    have no finite cost.
+    have no finite cost. `shares`: users and the most epsilon that each may charge, by name.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Account:
     epsilon_cap: float | None = None
     delta_cap: float = 0.0
     benchmark: bool = False
+    shares: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.benchmark != (self.epsilon_cap is None):
@@ -113,15 +114,15 @@ class Entry:
 class Quote:
     """What releases would cost: alone, what is spent now, and the total after them.
 
-    `cap` and `left` are None on a benchmark account. `closed_by` is the end of a sentence that says
-    why a cap is 0 that nobody has set.
+    `cap` and `left` are None on a benchmark account. `cap_reason` is the end of a sentence that
+    says why the cap is 0, though nobody has set it, or which contract lowers it.
     """
 
     cost: Cost
     before: Cost
     after: Cost
     cap: float | None
-    closed_by: str = ""
+    cap_reason: str = ""
 
     @property
     def allowed(self) -> bool:
@@ -145,10 +146,14 @@ class OdometerReading:
     total: Cost
 
 
-# In the record of a cap: who changed it, where no command did; and what other ledgers had spent for
-# the same rows, as the person was told who gave the command.
+# In the record of a cap or of shares: who changed it, where no command did. Of a cap: what other
+# ledgers had spent for the same rows, as the person was told who gave the command; the caps that a
+# contract stated, as far as it states any; and where it lowered those of a charged account, the
+# caps before and the contract's name.
 CONTRACT = "contract"
 ELSEWHERE = "elsewhere"
+STATED = "stated"
+LOWERED = "lowered"
 # In a record that charges, publishes or sets a cap: the hash of the one that its chain began anew
 # with. In that one: that all later ones say so, the time of the backup that a lost ledger came
 # from, and that the receipts show a charge to be missing.
@@ -219,9 +224,24 @@ def terms_of(release: ReleaseCharge) -> dict[str, Any]:
     }
 
 
+def account_terms(account: Account) -> dict[str, Any]:
+    """What is agreed on an account, but for the shares of its users."""
+    terms = asdict(account) | {"neighbours": account.neighbours.value}
+    del terms["shares"]
+    return terms
+
+
 def account_row(account: Account) -> dict[str, Any]:
     """What a record says of an account that is opened now."""
-    return asdict(account) | {"neighbours": account.neighbours.value, "opened_utc": now()}
+    return {**account_terms(account), "shares": dict(account.shares), "opened_utc": now()}
+
+
+class Lowering(NamedTuple):
+    """How a contract lowered the caps of a charged account: what they were, and its name."""
+
+    epsilon_cap: float
+    delta_cap: float
+    contract: str
 
 
 @dataclass
@@ -231,7 +251,9 @@ class AccountState:
     Attributes:
         row: its terms, as of `account_row`.
         spent: what one with a cap has spent, as its privacy filter adds it up: canonical JSON.
-        stated: every pair of caps that it took from a contract.
+        stated: every pair of caps that a contract stated, where that changed them.
+        stated_shares: the same of users' shares.
+        lowered: how a contract lowered the caps that it has now, as of `Lowering`; empty of others.
         is_decided: whether its caps were ever a command's, or 0.
         capped_by: the last record that changed a cap, and the last one by a command; 0 for none.
         elsewhere: what other ledgers had spent for the same rows when a command set a cap.
@@ -240,6 +262,8 @@ class AccountState:
     row: dict[str, Any]
     spent: str | None = None
     stated: list[list[float | None]] = field(default_factory=list)
+    stated_shares: dict[str, list[float]] = field(default_factory=dict)
+    lowered: list[Any] = field(default_factory=list)
     is_decided: bool = False
     capped_by: list[int] = field(default_factory=lambda: [0, 0])
     elsewhere: dict[str, float] = field(default_factory=dict)
@@ -256,6 +280,7 @@ class AccountState:
                 "neighbours": Neighbours(row["neighbours"]),
                 "epsilon_cap": None if cap is None else float(cap),
                 "delta_cap": float(row["delta_cap"]),
+                "shares": tuple(sorted((user, float(most)) for user, most in self.shares.items())),
             }
         )
 
@@ -270,12 +295,34 @@ class AccountState:
         """
         return [account.epsilon_cap, account.delta_cap] in self.stated
 
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """The most epsilon that each user may charge; a row of an earlier program has none."""
+        return cast(Mapping[str, float], self.row.get("shares", {}))
+
+    @property
+    def is_decided_now(self) -> bool:
+        """Whether its caps are those of a command, which no contract has lowered since."""
+        last, by_command = self.capped_by
+        return 0 < last == by_command
+
+    @property
+    def lowering(self) -> Lowering | None:
+        """How a contract lowered the caps that it has now; None where none did."""
+        return Lowering(*self.lowered) if self.lowered else None
+
     def take_terms(self, terms: Mapping[str, Any], *, by_contract: bool) -> None:
         """Follow a statement on its terms."""
         self.row |= {name: terms[name] for name in self.row if name in terms}
         self.is_decided |= terms["epsilon_cap"] == 0
         if by_contract:
-            self.stated.append([terms["epsilon_cap"], terms["delta_cap"]])
+            self.stated.append(terms.get(STATED, [terms["epsilon_cap"], terms["delta_cap"]]))
+
+    def take_shares(self, shares: Mapping[str, float], *, by_contract: bool) -> None:
+        """Follow a statement on the shares of some users."""
+        self.row["shares"] = {**self.shares, **shares}
+        for user, most in shares.items() if by_contract else ():
+            self.stated_shares.setdefault(user, []).append(most)
 
 
 @dataclass
@@ -392,6 +439,7 @@ class Fold:
     def _opened(self, content: dict[str, Any], _after: Head) -> None:
         self.accounts[content["name"]] = account = AccountState(content)
         account.take_terms(content, by_contract=True)
+        account.take_shares(account.shares, by_contract=True)
 
     def _cap(self, content: dict[str, Any], after: Head) -> None:
         account = self.accounts[content["account"]]
@@ -403,6 +451,11 @@ class Fold:
             account.capped_by[1] if by_contract else after.sequence,
         ]
         account.elsewhere = content.get(ELSEWHERE, account.elsewhere)
+        account.lowered = content.get(LOWERED, account.lowered if by_contract else [])
+
+    def _shares(self, content: dict[str, Any], _after: Head) -> None:
+        by_contract = content.get("by") == CONTRACT
+        self.accounts[content["account"]].take_shares(content["shares"], by_contract=by_contract)
 
     def _bound(self, content: dict[str, Any], _after: Head) -> None:
         self.assets |= dict.fromkeys(content["addresses"], content["account"])
@@ -418,7 +471,10 @@ class Fold:
             self.accounts[name] = account = known.get(name, AccountState(told["account_row"]))
             account.row = told["account_row"]
             account.spent = told["spent"]
-            account.take_terms(account.row, by_contract="backup" not in content)
+            account.lowered = []
+            by_contract = "backup" not in content
+            account.take_terms(account.row, by_contract=by_contract)
+            account.take_shares(account.shares, by_contract=by_contract)
             self.assets |= dict.fromkeys(told["addresses"], name)
         for row in content.get("entries", ()):
             self._charged(row | {"is_begun": True}, after)
@@ -461,6 +517,7 @@ class Fold:
 _TAKE: Mapping[str, Callable[[Fold, dict[str, Any], Head], None]] = {
     "opened": Fold._opened,
     "cap": Fold._cap,
+    "shares": Fold._shares,
     "bound": Fold._bound,
     "adopted": Fold._began_anew,
     "restored": Fold._began_anew,

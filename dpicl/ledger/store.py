@@ -11,15 +11,14 @@ Not covered an attacker who holds the key, or replaces anchor and database toget
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +31,16 @@ from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.ground.errors import LedgerError, ParameterError, PrivacyError
 from dpicl.ledger import accounts, budget, chain
+from dpicl.ledger.budget import UserSpent
 from dpicl.ledger.chain import Chain, Trial
+from dpicl.ledger.charges import charge_content, never_drawn, reserved_before
 from dpicl.ledger.database import records
 from dpicl.ledger.fold import (
     ELSEWHERE,
-    FOLLOWS,
     NOBODY,
     Account,
-    Charge,
     Entry,
-    Fold,
+    Lowering,
     OdometerReading,
     Quote,
     ReleaseCharge,
@@ -49,7 +48,6 @@ from dpicl.ledger.fold import (
     Spender,
     check_caps,
     now,
-    terms_of,
 )
 from dpicl.ledger.keys import Head, canonical
 from dpicl.ledger.witness import Witness, WitnessedAccount
@@ -111,8 +109,9 @@ class Ledger:
         self._chain.close()
 
     def trial(self) -> Ledger:
-        """What this ledger says now, where an account may be opened for a quote: nobody else sees
-        it, and nothing is charged. Only what a contract says of an account that is open is stored.
+        """What this ledger says now, where an account may be opened, or its caps and shares
+        lowered, for a quote: nobody else sees it, and nothing is charged. Stored are only the rows'
+        addresses, and what a contract says of an open account that was never charged.
         """
         trial = copy(self)
         trial._real = self._real or self
@@ -133,8 +132,9 @@ class Ledger:
             return fold.restored[1] or None
 
     def with_other_caps(self, declared: Account) -> Account | None:
-        """The open account, where a contract declares other caps, new since the ledger's were
-        decided; else None. `declared`: what a contract says, under the account's own name.
+        """The open account, where a contract declares other caps, unless a command has decided
+        on the ledger's since it did; else None. `declared`: what a contract says, under the
+        account's own name.
         """
         with self._chain.reading() as fold:
             state = fold.account(declared.name)
@@ -143,7 +143,28 @@ class Ledger:
             stored.epsilon_cap,
             stored.delta_cap,
         )
-        return stored if is_other and not state.has_stated(declared) else None
+        is_known = state.is_decided_now and state.has_stated(declared)
+        return stored if is_other and not is_known else None
+
+    def after_charge(self, declared: Account) -> Account:
+        """The open account as the next charge by a contract that declares this leaves it. Raises
+        PrivacyError: it protects something else.
+        """
+        with self._chain.reading() as fold:
+            return accounts.wanted(fold, fold.account(declared.name).account, declared)
+
+    def lowering(self, name: str) -> tuple[Lowering | None, str]:
+        """How a contract lowered the caps that an account has now, and a sentence on it; None and
+        nothing where none did.
+        """
+        with self._chain.reading() as fold:
+            state = fold.account(name)
+        return state.lowering, budget.lowering_sentence(state)
+
+    def spent_by_users(self, name: str) -> list[UserSpent]:
+        """What each user has charged to an account with a cap, or has a share of, by name."""
+        with self._chain.reading() as fold:
+            return budget.spent_by_users(fold, name)
 
     def find_account(
         self, declared: Account, addresses: Sequence[str] = (), *, named: bool = False
@@ -173,12 +194,10 @@ class Ledger:
         with self._chain.reading() as fold:
             return budget.quote(fold, name, guarantees)
 
-    def check_share(
-        self, name: str, guarantees: Sequence[Guarantee], shares: Mapping[str, float] | None
-    ) -> None:
+    def check_share(self, name: str, guarantees: Sequence[Guarantee]) -> None:
         """Refuse, before a row is read, what `reserve` would by a user's share."""
         with self._chain.reading() as fold:
-            budget.check_share(fold, name, guarantees, self._by.user, shares)
+            budget.check_share(fold, name, guarantees, self._by.user)
 
     def spent_elsewhere(self, name: str) -> list[WitnessedAccount]:
         """Accounts of this user's other ledgers that have spent something for the rows of an
@@ -348,12 +367,13 @@ class Ledger:
         *,
         named: bool = False,
         states_cap: bool = True,
+        contract: str = "",
     ) -> Account:
         """The account that pays for the rows at these addresses; opened, and bound to them, where
         none is.
 
-        Caps are the ledger's: a contract's lower one lowers them, and a higher one counts only
-        where nothing was charged yet.
+        Caps and shares are the ledger's: those of a contract count where nothing was charged yet;
+        later a charge by it lowers them, as in a trial is foreseen, and nothing raises them.
 
         Args:
             declared: what a contract says of the account.
@@ -362,11 +382,13 @@ class Ledger:
             named: whether the contract names the account, in place of taking the one that is there.
             states_cap: whether the caps are stated, and not what a first release costs: those leave
                 a charged account's as they are.
+            contract: its name, of which a trial tells that it lowers a cap.
         Raises PrivacyError: the rows belong to another account, or the account protects something
         else.
         """
         if self._real is not None and self._real.find_account(declared, addresses, named=named):
-            self._real.ensure_account(declared, addresses, named=named, states_cap=states_cap)
+            self._real.ensure_account(declared, addresses, named=named)
+        as_charged = {"states_cap": states_cap, "is_charged": self._real is not None}
 
         def found() -> tuple[Account | None, list[str]]:
             return accounts.find(fold, declared, addresses, named=named)
@@ -376,7 +398,7 @@ class Ledger:
             if (
                 stored
                 and not missing
-                and accounts.wanted(fold, stored, declared, states_cap=states_cap) == stored
+                and accounts.wanted(fold, stored, declared, **as_charged) == stored
             ):
                 return stored
         with self._chain.changing() as change:
@@ -385,7 +407,7 @@ class Ledger:
             account = (
                 accounts.opened(change, declared)
                 if stored is None
-                else accounts.agreed(change, stored, declared, states_cap=states_cap)
+                else accounts.agreed(change, stored, declared, **as_charged, contract=contract)
             )
             if missing:
                 accounts.bind(change, account.name, missing)
@@ -429,18 +451,34 @@ class Ledger:
             note = {ELSEWHERE: known} if known else {}
             accounts.put(change, name, {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}, note)
 
+    def set_share(self, name: str, user: str, epsilon: float) -> None:
+        """Change the most epsilon that a user may charge to an account; the chain keeps what was.
+        Raises LedgerError: there is no such account; PrivacyError: it is a benchmark account;
+        ParameterError: epsilon is negative, NaN or infinite.
+        """
+        if not 0 <= epsilon < math.inf:
+            raise ParameterError("share", epsilon, "a finite number >= 0")
+        with self._chain.changing() as change:
+            if change.fold.account(name).row["benchmark"]:
+                raise PrivacyError(
+                    f"account {name!r} is a benchmark account; it has no cap to share"
+                )
+            accounts.put_shares(change, name, {user: epsilon}, {})
+
     def reserve(
         self,
         release: ReleaseCharge,
         *,
-        first: Account | None = None,
-        shares: Mapping[str, float] | None = None,
+        stated: Account | None = None,
+        states_cap: bool = True,
+        contract: str = "",
     ) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
 
         The chain is locked, checked and followed to its end in the transaction that spends.
-        `first`: what the contract says of the account; its caps are decided by its first charge,
-        unless a command set some. `shares`: the most epsilon that each of these users may charge.
+        `stated`: what the contract of this name says of the account; its caps and shares are
+        decided by its first charge, unless a command set some, and lowered by this one, which has
+        to fit in. `states_cap`: as of `ensure_account`.
         Raises BudgetError: the account's total would exceed its cap, or the user's their share;
         PrivacyError: the id is charged for something else, the guarantee protects something else
         than the account, or states less than its event costs; LedgerError: there is no such
@@ -460,23 +498,26 @@ class Ledger:
                 # what drew it may have been seen before the ledger came back
                 if is_part and known.artefact_sha256 is None:
                     budget.check_goes_on(fold, account, release)
-                return _reserved_before(known, release)
+                return reserved_before(known, release)
             if not account.benchmark:
                 budget.check_elsewhere(fold, name, change.others())
-            if first is not None:  # what is planned next to it may have brought other caps
-                account = accounts.first_charged(change, account, first)
+            if stated is not None and not is_part:
+                same = replace(stated, unit=account.unit, neighbours=account.neighbours)
+                account = accounts.agreed(
+                    change, account, same, states_cap=states_cap, contract=contract
+                )
             spent: Spent | None = (
                 budget.check_part(fold, account, release)
                 if is_part
                 else budget.check_cap(fold, name, release.guarantee)
             )
             if not is_part:
-                budget.check_share(fold, name, [release.guarantee], self._by.user, shares)
+                budget.check_share(fold, name, [release.guarantee], self._by.user)
             before = after = None
             if spent is not None:
                 before, after = (canonical(total.as_json()) for total in (state.total, spent))
             told = {**fold.told_of(name), "before": before, "spent": after}
-            change.append("reserved", _charged(fold, release) | told | asdict(self._by))
+            change.append("reserved", charge_content(fold, release) | told | asdict(self._by))
         return Reservation("reserved", None, is_new=True)
 
     def check_horizon(self, release_id: str) -> None:
@@ -508,12 +549,12 @@ class Ledger:
         """
         with self._chain.changing() as change:
             charges = change.fold.charges
-            idle = _idle(change.fold, release, differing)
+            idle = never_drawn(change.fold, release, differing)
             if idle is None or release.release_id in charges:
                 return False
             # who had charged it still has
             replaced = {"in_place_of": idle.release_id, "user": idle.user, "command": idle.command}
-            change.append("taken_up", _charged(change.fold, release) | replaced)
+            change.append("taken_up", charge_content(change.fold, release) | replaced)
         return True
 
     def publish(self, release_id: str, artefact_sha256: str) -> str:
@@ -533,52 +574,3 @@ class Ledger:
             won = {"artefact_sha256": artefact_sha256, "published_utc": now()}
             change.append("published", {"release_id": release_id, **won, **change.fold.branch})
         return artefact_sha256
-
-
-def _charged(fold: Fold, release: ReleaseCharge) -> dict[str, Any]:
-    """What the next record says of a release that it charges."""
-    number = {"number": fold.head.sequence + 1, "reserved_utc": now()}
-    return {**terms_of(release), **number, FOLLOWS: fold.last_charge, **fold.branch}
-
-
-def _reserved_before(known: Charge, release: ReleaseCharge) -> Reservation:
-    """The reservation of a release that is charged already. Raises PrivacyError: it was charged for
-    something else.
-    """
-    different = [name for name, term in terms_of(release).items() if getattr(known, name) != term]
-    if different:
-        raise PrivacyError(
-            f"release {known.release_id} is charged already with another "
-            f"{' and '.join(different)}; one id is one release"
-        )
-    return Reservation(
-        "reserved" if known.artefact_sha256 is None else "published",
-        known.artefact_sha256,
-        is_new=False,
-    )
-
-
-def _idle(fold: Fold, release: ReleaseCharge, differing: Sequence[str]) -> Charge | None:
-    """A charged release of the same cost and parameters but for some, of which nothing was ever
-    drawn; None where there is none.
-    """
-    terms = terms_of(release)
-
-    def but(parameters: Mapping[str, Any]) -> str:
-        return canonical(
-            {name: value for name, value in parameters.items() if name not in differing}
-        )
-
-    same = ("account", "mechanism", "guarantee")
-    mine = but(release.parameters)
-    return next(
-        (
-            charge
-            for charge in fold.charges_of(release.account)
-            if charge.artefact_sha256 is None
-            and not charge.is_begun
-            and all(getattr(charge, name) == terms[name] for name in same)
-            and but(json.loads(charge.parameters)) == mine
-        ),
-        None,
-    )

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -36,13 +36,13 @@ from dpicl.ground.files import is_free, locked
 from dpicl.ground.printable import tell_holder
 from dpicl.ground.shutdown import passing
 from dpicl.ground.yaml_file import validate
-from dpicl.home.accounts import one_ledger, open_ledger
+from dpicl.home.accounts import differing_caps, one_ledger, open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Ledger
 from dpicl.methods import DEFAULTS, METHODS, Options, on_texts, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.grid import points
-from dpicl.release.names import ReleaseFacts
+from dpicl.release.names import ReleaseFacts, account_of
 from dpicl.release.releases import check_quotes, name_of, quote_release, spending_sentence
 from dpicl.release.request import (
     PlannedRelease,
@@ -178,21 +178,35 @@ def release_once(planned: PlannedRelease, settings: Settings) -> PublishedReleas
     with one_ledger(settings), open_ledger(settings) as ledger:
         check_cap(planned, settings)
         with private_rows(contract, settings) as rows:
-            content, is_new, account = clean_errors("release", _made)(
-                planned, settings, ledger, rows
+            made = clean_errors("release", _made)(planned, settings, ledger, rows)
+        spent = [
+            spending_sentence(
+                ledger, made.account, 1, int(made.is_new), published=made.published_utc
             )
-        spent = spending_sentence(ledger, account, 1, int(is_new))
+        ]
+        if settings.given is not None and settings.states_cap:
+            stated = replace(account_of(contract, method), name=made.account)
+            spent += differing_caps([stated], settings, "of this call")
     if isinstance(contract, Contract):
-        drawn: Any = tabular(method).decode(content, contract, planned.point)
+        drawn: Any = tabular(method).decode(made.content, contract, planned.point)
     else:
-        drawn = on_texts(method).decode(json.loads(content))
-    return PublishedRelease(planned, drawn, (spent,), replace(settings, given=None), planned.facts)
+        drawn = on_texts(method).decode(json.loads(made.content))
+    settings = replace(settings, given=None)
+    return PublishedRelease(planned, drawn, tuple(spent), settings, planned.facts)
 
 
-def _made(
-    planned: PlannedRelease, settings: Settings, ledger: Ledger, rows: Rows
-) -> tuple[bytes, bool, str]:
-    """The published bytes, whether they were charged now, and by which account."""
+class _Made(NamedTuple):
+    """The published bytes, whether they were charged now, by which account, and when they were
+    published, if that was before this call.
+    """
+
+    content: bytes
+    is_new: bool
+    account: str
+    published_utc: str
+
+
+def _made(planned: PlannedRelease, settings: Settings, ledger: Ledger, rows: Rows) -> _Made:
     contract = planned.contract
     method = planned.method
     asked = [planned.point]
@@ -206,6 +220,10 @@ def _made(
     reserved = named.reserve(ledger)
     release = named.charge.release_id
     is_ours = False
+    published_utc = ""
+    if not reserved.is_missing and not contract.is_benchmark:
+        entry = ledger.find(release)
+        published_utc = entry.published_utc or "" if entry is not None else ""
     if reserved.is_missing:
         if planned.writer is None:
             draft = drafted(rows, method, asked, marked(rows, method, asked))[named.key]
@@ -221,7 +239,7 @@ def _made(
         from dpicl.release.journal import forget
 
         forget(settings, release)
-    return content, reserved.is_new, named.paying.account
+    return _Made(content, reserved.is_new, named.paying.account, published_utc)
 
 
 def ready(

@@ -44,7 +44,7 @@ from dpicl.models.embedding import check_embedder, embedder_fingerprint, open_em
 from dpicl.models.requests import Sampling, Scorer, TextGenerator
 from dpicl.models.spec import ModelSpec, generate_texts
 from dpicl.release.journal import FileJournal, FileSpending, KeptVotes, sweep_votes, votes_folder
-from dpicl.release.names import ReleaseFacts, accounts_of, open_account
+from dpicl.release.names import ReleaseFacts, account_of, accounts_of, open_account
 from dpicl.release.pipelines import model_named
 from dpicl.release.readers import check_reader, fingerprint, reader_of, settled_model
 from dpicl.release.releases import check_quotes, named_releases, paying_account, quoted
@@ -367,7 +367,7 @@ class EnsembleRelease:
             open_account(trial, contract, DpIcl.name, self._settings)
             # what is refused leaves no account and no folder
             asked = {self.named.release_id: self.named}
-            check_quotes([quoted(trial, self.named.account, asked, contract.privacy.budget.by)])
+            check_quotes([quoted(trial, self.named.account, asked)])
             open_account(ledger, contract, DpIcl.name, self._settings)
         self._settings.private("journals", self.named.release_id, "slots")
         # else a twin might see one's mark or charge alone
@@ -379,8 +379,9 @@ class EnsembleRelease:
         return is_new
 
     def _reserve(self, ledger: Ledger) -> bool:
-        shares = self._request.contract.privacy.budget.by
-        return ledger.reserve(self.named, shares=shares).is_new
+        contract = self._request.contract
+        stated = account_of(contract, DpIcl.name)
+        return ledger.reserve(self.named, stated=stated, contract=contract.name).is_new
 
     def _open_first(self, ledger: Ledger) -> bool:
         """Marked before it is charged, so that a crash between the two loses nothing; a mark never

@@ -161,8 +161,9 @@ class NamedRelease:
             ledger.take_up(charge, differing=[WRITER])
         answer = ledger.reserve(
             charge,
-            first=account_of(self.contract, self.method),
-            shares=self.contract.privacy.budget.by,
+            stated=account_of(self.contract, self.method),
+            states_cap=self.settings.states_cap,
+            contract=self.contract.name,
         )
         write_receipt(ledger, charge, self.settings)
         return answer
@@ -302,17 +303,10 @@ def quote_release(planned: PlannedRelease, settings: Settings) -> list[AccountQu
         ledger.verify()
         trial = ledger.trial()
         named = name_of(trial, planned, settings)
-        shares = planned.contract.privacy.budget.by
-        paying = {named.paying.release_id: named.paying}
-        return [quoted(trial, named.paying.account, paying, shares)]
+        return [quoted(trial, named.paying.account, {named.paying.release_id: named.paying})]
 
 
-def quoted(
-    ledger: Ledger,
-    account: str,
-    releases: Mapping[str, ReleaseCharge],
-    shares: Mapping[str, float] | None = None,
-) -> AccountQuote:
+def quoted(ledger: Ledger, account: str, releases: Mapping[str, ReleaseCharge]) -> AccountQuote:
     """What an account would be charged for these releases, by their names. Raises BudgetError: it
     would pass the user's share.
     """
@@ -326,7 +320,7 @@ def quoted(
     ]
     if new:
         ledger.check_elsewhere(account)
-        ledger.check_share(account, new, shares)
+        ledger.check_share(account, new)
     before = len(releases) - len(new)
     return AccountQuote(account, len(releases), before, ledger.dry_run(account, new))
 
@@ -345,15 +339,26 @@ def check_quotes(quotes: Iterable[AccountQuote]) -> None:
                 f"epsilon={quote.cost.epsilon:.6g}, spent {quote.before.epsilon:.6g} of cap "
                 f"{quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
                 "expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget "
-                f"{line.account} --cap EPSILON`{quote.closed_by}"
+                f"{line.account} --cap EPSILON`{quote.cap_reason}"
             )
 
 
-def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int) -> str:
-    """On what an account was charged now, for so many releases, and what is spent in all."""
+def spending_sentence(
+    ledger: Ledger, account: str, releases: int, charged: int, *, published: str = ""
+) -> str:
+    """On what an account was charged now, for so many releases, and what is spent in all; where
+    something was charged, also on the contract that lowers its cap. `published`: as of `spending`.
+    """
     caps = {paying.name: paying.epsilon_cap for paying in ledger.accounts()}
-    spent = 0.0 if caps[account] is None else ledger.spent(account).epsilon
-    return spending(account, releases, charged, spent=spent, cap=caps[account])
+    return spending(
+        account,
+        releases,
+        charged,
+        spent=0.0 if caps[account] is None else ledger.spent(account).epsilon,
+        cap=caps[account],
+        published=published,
+        lowering=ledger.lowering(account)[1] if charged else "",
+    )
 
 
 def _described(release: ReleaseCharge) -> str:

@@ -90,15 +90,15 @@ def standing_texts(
         else:
             writers = [fingerprint(model_named(generator, settings))]
         # by the model that wrote it, what is published under the name that a run gives it
-        standing: list[tuple[ReleaseFacts, NamedRelease]] = []
+        standing: list[tuple[ReleaseFacts, NamedRelease, str]] = []
         for writer in dict.fromkeys(writers):
             facts = ReleaseFacts(planned.period, writer)
             (named,) = named_releases(
                 account, contract, method, [planned.point], settings, facts
             ).values()
-            name = named.charge.release_id
-            if ledger.find(name) is not None and ledger.published(name) is not None:
-                standing.append((facts, named))
+            entry = ledger.find(named.charge.release_id)
+            if entry is not None and entry.published_utc is not None:
+                standing.append((facts, named, entry.published_utc))
         if not standing:
             return None
         if len(standing) > 1:
@@ -108,9 +108,10 @@ def standing_texts(
                 f"the model that wrote them: {len(standing)} models wrote such texts of "
                 f"{contract.name}",
             )
-        ((facts, named),) = standing
+        ((facts, named, published),) = standing
         content = named.read(ledger)
-        spent = spending_sentence(ledger, account.name, 1, 0)
+        published = "" if contract.is_benchmark else published
+        spent = spending_sentence(ledger, account.name, 1, 0, published=published)
     drawn = on_texts(method).decode(json.loads(content))
     return PublishedRelease(planned, drawn, (spent,), settings, facts)
 

@@ -129,7 +129,8 @@ def forecast(
     paying = list(first_runs.values())
     forecasts = []
     with open_ledger(settings) as ledger:
-        for account, releases, _ in charges(ledger, plan, settings):
+        ledger = ledger.trial()  # none is opened, and no cap lowered
+        for account, releases in charges(ledger, plan, settings):
             if account.epsilon_cap is None:
                 continue
             standing = {entry.release.release_id for entry in ledger.entries(account.name)}

@@ -80,19 +80,16 @@ def quote_plan(
         ledger.verify()
         trial = ledger.trial()
         return [
-            quoted(trial, account.name, releases, shares)
-            for account, releases, shares in charges(trial, plan, settings, units)
+            quoted(trial, account.name, releases)
+            for account, releases in charges(trial, plan, settings, units)
         ]
 
 
 class Charges(NamedTuple):
-    """What a plan asks of one account: releases by name, and the most that each user may charge, by
-    the contracts that are charged to it.
-    """
+    """What a plan asks of one account: releases by name."""
 
     account: Account
     releases: dict[str, Release]
-    shares: dict[str, float]
 
 
 def charges(
@@ -124,10 +121,8 @@ def charges(
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
             releases.append(evaluation_of(key, account, contract, unit, releases, plan))
-        asks = by_account.setdefault(account.name, Charges(account, {}, {}))
+        asks = by_account.setdefault(account.name, Charges(account, {}))
         asks.releases.update({release.release_id: release for release in releases})
-        for user, most in (contract.privacy.budget.by or {}).items():
-            asks.shares[user] = min(most, asks.shares.get(user, most))
     return [by_account[name]._replace(account=accounts[name]) for name in sorted(by_account)]
 
 

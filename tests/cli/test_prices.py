@@ -147,7 +147,7 @@ def test_a_schedule_is_charged_where_a_period_begins(place: Place, every: str, d
     (before,) = forecast("daily", pipeline, settings, now)
     plan = draft_plan("daily", {}, settings, when=now + timedelta(days=1))
     with open_ledger(settings) as ledger:
-        for _, asked, _ in charges(ledger, plan, settings):
+        for _, asked in charges(ledger, plan, settings):
             for release in asked.values():
                 ledger.reserve(release)
     (after,) = forecast("daily", pipeline, settings, now)

@@ -192,8 +192,8 @@ def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(
 
 
 def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, cli: Cli, table: str) -> None:
-    """By whatever would spend; one that says more is told that it does not count, by `dpicl budget`
-    too.
+    """By what is charged, and by no call that is refused; one that says more is told that it does
+    not count, by `dpicl budget` too.
     """
     contract = place.root / "contracts" / f"{table}.yaml"
     contract.write_text(contract.read_text().replace("replace-one", "add-or-remove-one"))
@@ -209,7 +209,7 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, cli: Cli, ta
     contract.write_text(contract.read_text().replace("epsilon: 1.5", "epsilon: 7"))
     told = (
         f"warning: account '{table}': the cap in the contract, epsilon 7, differs from the "
-        f"ledger's, 1.5, which holds; `dpicl budget {table} --cap 7` changes it\n"
+        f"ledger's, 3, which holds; `dpicl budget {table} --cap 7` changes it\n"
     )
     for command in (*asking, f"{release} 0.4 --out {place.root / 'third.jsonl'}"):
         assert told in cli(command)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Cli
-from tests.harness import Place, install_texts, letters, shop, shop_rows
+from tests.harness import Place, install_texts, letters, shop, shop_rows, typed
 
 TOLD = "by 'anne', who has charged 0 of a share of 0.5; expected less, another user, or a larger"
 
@@ -74,3 +74,118 @@ def test_a_share_of_one_account_is_none_of_another(
     run = "run private --methods mst_tabicl --epsilons 1 --shots 2 --seeds 0 --dry-run --datasets"
     assert "account 'shared': requested epsilon=1 " + TOLD in cli.refused(f"{run} shared,other")
     assert "other" in cli(f"{run} other")
+
+
+def second_of(shared: Place, budget: dict[str, object]) -> None:
+    """A second contract on the same rows."""
+    content = yaml.safe_load((shared.root / "contracts" / "shared.yaml").read_text())
+    content |= {"version": 2, "name": "second", "privacy": content["privacy"] | {"budget": budget}}
+    (shared.root / "contracts" / "second.yaml").write_text(yaml.safe_dump(content))
+
+
+def synth(shared: Place, contract: str, epsilon: float) -> str:
+    """A command that releases to a new file."""
+    out = shared.root / f"{contract}-{epsilon}.csv"
+    return (
+        f"synth {contract} --epsilon {epsilon} --method mst_tabicl --rows 20 --anyway --out {out}"
+    )
+
+
+def test_a_second_contract_on_the_same_rows_is_no_way_around_a_share(
+    shared: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli(synth(shared, "shared", 0.25))
+    second_of(shared, {"epsilon": 5})
+    told = "by 'anne', who has charged 0.25 of a share of 0.5"
+    line = synth(shared, "second", 0.375)
+    for refused in (line, f"{line} --dry-run"):
+        assert told in cli.refused(refused)
+    monkeypatch.setenv("DPICL_USER", "nightly")
+    cli(line)
+    (account,) = json.loads(cli("budget --json"))
+    users = {user.pop("user"): user for user in account["users"]}
+    assert users == {
+        "anne": {
+            "releases": 1,
+            "epsilon_spent": 0.25,
+            "epsilon_share": 0.5,
+            "epsilon_left": 0.25,
+        },
+        "nightly": {
+            "releases": 1,
+            "epsilon_spent": 0.375,
+            "epsilon_share": None,
+            "epsilon_left": None,
+        },
+    }
+    assert "shared: anne has charged 0.25 of a share of 0.5" in cli("budget")
+    rows = [line.split() for line in cli("budget shared").splitlines()]
+    assert ["user", "entries", "spent", "share", "left"] in rows
+    assert ["anne", "1", "0.25", "0.5", "0.25"] in rows
+    assert ["nightly", "1", "0.375", "none", "-"] in rows
+    said = "shared: share of anne 0.75, charged 0.25, left 0.5"
+    assert cli("budget shared --share anne=0.75").strip() == said
+    monkeypatch.setenv("DPICL_USER", "anne")
+    cli(synth(shared, "shared", 0.5))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("budget shared --share anne", "share='anne': expected USER=EPSILON"),
+        ("budget shared --share anne=-1", "share='anne=-1': expected USER=EPSILON"),
+        ("budget shared --share =1", "share='=1': expected USER=EPSILON"),
+        ("budget --share anne=1", "--share needs an account and stands alone"),
+        ("budget shared --share anne=1 --cap 2", "--share needs an account and stands alone"),
+    ],
+)
+def test_a_share_that_says_nothing_is_refused(
+    shared: Place, cli: Cli, line: str, told: str
+) -> None:
+    assert told in cli.refused(line)
+
+
+def test_a_share_in_a_contract_that_does_not_hold_is_said(shared: Place, cli: Cli) -> None:
+    cli(synth(shared, "shared", 0.25))
+    second_of(shared, {"epsilon": 5, "by": {"anne": 2, "nightly": 1}})
+    told = cli(synth(shared, "second", 0.125))
+    assert (
+        "warning: account 'shared': the share of 'anne' in the contract, epsilon 2, differs from "
+        "the ledger's, 0.5, which holds; `dpicl budget shared --share anne=2` changes it"
+    ) in told
+
+
+def test_a_cap_is_lowered_by_a_charge_alone_and_says_by_which_contract(
+    shared: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPICL_USER", "nightly")
+    cli(synth(shared, "shared", 0.5))
+    second_of(shared, {"epsilon": 0.75})
+    told = "spent 0.5 of cap 0.75"
+    why = "the contract 'second' lowers the cap from 5 to 0.75"
+    for _ in range(2):
+        refused = cli.refused(synth(shared, "second", 0.375))
+        assert told in refused and why in refused
+        (account,) = json.loads(cli("budget --json"))
+        assert (account["epsilon_cap"], account["lowered"]) == (5, None)
+    assert f"0.75 is spent; {why}." in cli(synth(shared, "second", 0.25))
+    # the first contract's cap holds no more, which is warned of
+    _, shown, warned = typed(cli.capsys, "budget", "--json")
+    assert "account 'shared': the cap in the contract, epsilon 5, differs from" in warned
+    (account,) = json.loads(shown)
+    assert account["epsilon_cap"] == 0.75
+    assert account["lowered"] == {"contract": "second", "epsilon_before": 5, "delta_before": 0}
+    assert f"shared: {why}" in cli("budget") and f"shared: {why}" in cli("budget shared")
+    # raising it in the contract changes nothing, and is said
+    second_of(shared, {"epsilon": 4})
+    told = cli(synth(shared, "second", 0.25).replace(".csv", "-again.csv"))
+    assert (
+        "warning: account 'shared': the cap in the contract, epsilon 4, differs from the ledger's, "
+        "0.75, which holds; `dpicl budget shared --cap 4` changes it"
+    ) in told
+
+
+def test_a_share_above_the_cap_is_refused_by_contract_check(shared: Place, cli: Cli) -> None:
+    second_of(shared, {"epsilon": 3, "by": {"anne": 5}})
+    told = cli.refused("contract check second")
+    assert "by: a share of 5 can never be used up under a cap of 3; expected at most" in told

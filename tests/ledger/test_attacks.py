@@ -294,7 +294,7 @@ def test_what_was_not_committed_was_never_said(place: Place) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(TINY)
         with pytest.raises(BudgetError):  # the contract's cap goes with the charge
-            ledger.reserve(release("dear", cost(9.0)), first=replace(TINY, epsilon_cap=1.0))
+            ledger.reserve(release("dear", cost(9.0)), stated=replace(TINY, epsilon_cap=1.0))
         assert [account.epsilon_cap for account in ledger.accounts()] == [2.0]
         assert ledger.reserve(release("a")).is_new and ledger.verify() == 2
 
@@ -390,7 +390,7 @@ def test_what_was_ever_charged_is_no_benchmark(place: Place) -> None:
         assert ledger.ensure_account(public, ["file:/data/other.csv"]).benchmark
 
 
-def test_contracts_lower_a_cap_and_never_raise_it(place: Place) -> None:
+def test_contracts_lower_a_cap_by_what_they_charge_and_never_raise_it(place: Place) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(replace(TINY, epsilon_cap=4.0, delta_cap=1e-5), [AT])
         ledger.reserve(release("a"))
@@ -401,8 +401,61 @@ def test_contracts_lower_a_cap_and_never_raise_it(place: Place) -> None:
             (3.0, 1e-6): (3.0, 1e-6),
             (2.5, 0.5): (2.5, 1e-6),
         }.items():
-            account = ledger.ensure_account(Account("any", "row", ADD, *stated), [AT])
-            assert (account.epsilon_cap, account.delta_cap) == held
+            other = Account("any", "row", ADD, *stated)
+            (before,) = ledger.accounts()
+            assert ledger.ensure_account(other, [AT]) == before
+            foreseen = ledger.trial().ensure_account(other, [AT])
+            assert ledger.accounts() == [before]
+            ledger.reserve(release(f"{stated}", cost(0.1)), stated=other)
+            assert ledger.accounts() == [foreseen]
+            assert (foreseen.epsilon_cap, foreseen.delta_cap) == held
+        ledger.verify()
+
+
+def test_a_refused_call_lowers_no_cap_and_a_charge_says_which_contract_did(place: Place) -> None:
+    second = replace(TINY, name="second", epsilon_cap=1.0)
+    told = r"spent 0.6 of cap 1, .*; the contract 'second' lowers the cap from 2 to 1$"
+    with place.ledger() as ledger:
+        ledger.ensure_account(TINY, [AT])
+        ledger.reserve(release("a", cost(0.6)), stated=TINY)
+        trial = ledger.trial()
+        trial.ensure_account(second, [AT], contract="second")
+        quote = trial.dry_run("shop", [cost(0.5)])
+        assert (quote.cap, quote.allowed) == (1, False)
+        assert quote.cap_reason == "; the contract 'second' lowers the cap from 2 to 1"
+        for _ in range(2):
+            with pytest.raises(BudgetError, match=told):
+                ledger.reserve(release("b", cost(0.5)), stated=second, contract="second")
+        # nor does what is free, since it was charged before
+        ledger.reserve(release("a", cost(0.6)), stated=second, contract="second")
+        assert ledger.accounts() == [TINY] and ledger.lowering("shop") == (None, "")
+        # the first contract is held to its cap alone
+        ledger.reserve(release("c", cost(1.2)), stated=TINY)
+
+
+def test_a_lowered_cap_is_told_until_a_command_decides_on_another(place: Place) -> None:
+    # a delta of 0 says nothing of that of the account
+    second = Account("second", "row", ADD, 1.0)
+    open_ = replace(TINY, epsilon_cap=3.0, delta_cap=1e-5)
+    with place.ledger() as ledger:
+        ledger.ensure_account(open_, [AT])
+        ledger.reserve(release("a", cost(0.6)), stated=open_)
+        ledger.reserve(release("b", cost(0.3)), stated=second, contract="second")
+    with place.ledger() as ledger:
+        ledger.verify()
+        assert ledger.accounts() == [replace(open_, epsilon_cap=1.0)]
+        lowered, sentence = ledger.lowering("shop")
+        assert lowered == (3.0, 1e-5, "second")
+        assert sentence == "the contract 'second' lowers the cap from 3 to 1"
+        with pytest.raises(BudgetError, match="the contract 'second' lowers the cap from 3 to 1$"):
+            ledger.reserve(release("c", cost(0.3)), stated=open_, contract="first")
+        # the first contract's cap holds no more, and it is not silent
+        assert ledger.with_other_caps(open_) == replace(open_, epsilon_cap=1.0)
+        ledger.set_cap("shop", 2.0, 1e-5)
+        assert ledger.lowering("shop") == (None, "")
+        # decided over both contracts
+        ledger.reserve(release("c", cost(0.3)), stated=second, contract="second")
+        assert ledger.accounts() == [replace(open_, epsilon_cap=2.0)]
         ledger.verify()
 
 

@@ -201,14 +201,15 @@ def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: 
         higher = shop(30.0, 1e-5)
         assert ledger.ensure_account(higher) == raised == ledger.with_other_caps(higher)
         assert ledger.with_other_caps(lower) == raised
-        assert ledger.ensure_account(lower) == lower
-        assert ledger.with_other_caps(lower) is None
-        # what a contract said before raises nothing again
-        assert ledger.with_other_caps(raised) == lower
-        assert ledger.ensure_account(SHOP) == lower
+        assert ledger.after_charge(lower) == lower
+        ledger.reserve(release("b", cost(0.1)), stated=lower)
+        assert ledger.accounts() == [lower] and ledger.with_other_caps(lower) is None
+        # what a contract said before raises nothing again, and is not passed over
+        assert ledger.with_other_caps(raised) == lower == ledger.after_charge(raised)
+        assert ledger.ensure_account(SHOP) == lower == ledger.with_other_caps(SHOP)
         ledger.set_cap("shop", 20.0, 1e-5)
         # decided over a contract that said this
-        assert ledger.ensure_account(lower) == raised
+        assert ledger.after_charge(lower) == raised and ledger.with_other_caps(lower) is None
         ledger.verify()
 
 
@@ -241,8 +242,8 @@ def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(ledger: 
     ledger.reserve(release("a", cost(1.0, REPLACE, "person")))
     asked = Account("shop", "person", REPLACE, 5.0, 1e-5)
     assert ledger.ensure_account(asked).epsilon_cap == 2
-    # the contract has said so before
-    assert ledger.with_other_caps(asked) is None
+    # raised again after it was lowered: that changes nothing, and is said
+    assert ledger.with_other_caps(asked) == ledger.accounts()[0]
     ledger.verify()
 
 
@@ -268,16 +269,16 @@ def test_caps_are_decided_by_the_first_charge_and_lowered_by_no_contract_that_st
     with place.ledger() as ledger:
         for planned in (price, other):
             ledger.ensure_account(planned, states_cap=False)
-        ledger.reserve(release("a"), first=price)
+        ledger.reserve(release("a"), stated=price, states_cap=False)
         assert ledger.ensure_account(other, states_cap=False) == ledger.find_account(other) == price
         with pytest.raises(BudgetError, match="spent 1 of cap 1"):
-            ledger.reserve(release("b", cost(8.0)), first=other)
+            ledger.reserve(release("b", cost(8.0)), stated=other, states_cap=False)
         ledger.set_cap("shop", 20)
         assert ledger.ensure_account(price, states_cap=False).epsilon_cap == 20
         assert ledger.find_account(Account("another", "row", ADD, 1.0)) is None
         ledger.ensure_account(Account("decided", "row", ADD, 3.0))
         ledger.set_cap("decided", 4)
-        ledger.reserve(release("c", account="decided"), first=Account("decided", "row", ADD, 1.0))
+        ledger.reserve(release("c", account="decided"), stated=Account("decided", "row", ADD, 1.0))
         assert [account.epsilon_cap for account in ledger.accounts()] == [4, 20]
         ledger.verify()
 

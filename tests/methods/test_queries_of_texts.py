@@ -30,7 +30,7 @@ def _names(pipeline: str, **changes: object) -> set[str]:
     settings = Settings.from_environment()
     plan = plan_for(pipeline, {**GRID, **changes}, settings)
     with open_ledger(settings) as ledger:
-        return {name for _, releases, _ in charges(ledger, plan, settings) for name in releases}
+        return {name for _, releases in charges(ledger, plan, settings) for name in releases}
 
 
 def test_demonstrations_are_the_same_release_whatever_is_asked(here: Place) -> None:

@@ -98,6 +98,21 @@ def test_a_lost_ledger_is_not_made_anew_over_releases_that_stand(
         open_ledger(settings).__enter__()
 
 
+def test_receipts_bring_back_who_may_charge_how_much(settings: Settings) -> None:
+    """What a command has decided on shares since the newest charge comes back with the next."""
+    stated = replace(SHOP, shares=(("anne", 1.5),))
+    with open_ledger(replace(settings, user="anne")) as ledger:
+        ledger.ensure_account(stated, [AT])
+        draw(ledger, settings, "a")
+    lose(settings)
+    adopt(settings)
+    with open_ledger(replace(settings, user="anne")) as ledger:
+        assert ledger.accounts() == [stated]
+        with pytest.raises(BudgetError, match="'anne', who has charged 1 of a share of 1.5"):
+            ledger.reserve(release("b"), stated=SHOP)
+        ledger.verify()
+
+
 @pytest.mark.parametrize("anchor", [True, False], ids=["with its anchor", "alone"])
 def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_published(
     settings: Settings, anchor: bool
@@ -206,7 +221,7 @@ def test_an_account_of_which_nothing_is_left_is_opened_with_a_cap_of_0(settings:
             opened = ledger.ensure_account(replace(OTHER, name=name), [f"file:/{name}"])
             assert opened.epsilon_cap == 0
             with pytest.raises(BudgetError, match="cap 0.*closed since a charge is lost"):
-                ledger.reserve(release("f", account=name), first=replace(OTHER, name=name))
+                ledger.reserve(release("f", account=name), stated=replace(OTHER, name=name))
 
 
 def test_a_charge_to_a_benchmark_that_is_lost_exhausts_nobody(settings: Settings) -> None:

@@ -8,7 +8,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -344,6 +344,50 @@ def test_a_contract_of_moved_rows_goes_by_its_name(home: Path, tmp_path: Path) -
     schema = {**SCHEMA, "source": {"file": "new.csv", "moved_from": "old.csv"}}
     with pytest.raises(DeclarationError, match="expected the contract by its name"):
         dpicl.protect(tmp_path / "new.csv", schema, epsilon=1, home=home)
+
+
+def test_other_rows_than_those_of_a_release_are_said_to_be_in_nothing_that_is_returned(
+    home: Path,
+) -> None:
+    first = protect(home)
+    assert first.spent == ("customers: 1 release, charged now; epsilon 1 of 1 is spent.",)
+    again = dpicl.protect(frame().head(100), SCHEMA, epsilon=1, home=home, account="customers")
+    assert again.table(9).equals(first.table(9))
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    (told,) = again.spent
+    assert told == (
+        f"customers: 1 release, charged before and free now, as released on {day}: nothing of the "
+        "rows at hand is in it; epsilon 1 of 1 is spent."
+    )
+
+
+def test_a_cap_that_does_not_hold_or_is_lowered_is_said_at_the_call(home: Path) -> None:
+    def spent(epsilon: float, budget: float) -> tuple[str, ...]:
+        return dpicl.protect(
+            frame(), SCHEMA, epsilon=epsilon, home=home, account="customers", budget=budget
+        ).spent
+
+    assert spent(0.5, 2) == ("customers: 1 release, charged now; epsilon 0.5 of 2 is spent.",)
+    charged, told = spent(0.25, 5)
+    assert charged == "customers: 1 release, charged now; epsilon 0.75 of 2 is spent."
+    assert told == (
+        "account 'customers': the cap of this call, epsilon 5, differs from the ledger's, 2, which "
+        "holds; `dpicl budget customers --cap 5` changes it"
+    )
+    with pytest.raises(BudgetError, match="the contract 'customers' lowers the cap from 2 to 1"):
+        spent(0.4, 1)
+    assert dpicl.Session(home).budget()[0].epsilon_cap == 2
+    # of a release that is free nothing is lowered
+    _, told = spent(0.5, 1)
+    assert told == (
+        "account 'customers': the cap of this call, epsilon 1, differs from the ledger's, 2, which "
+        "holds until a new charge states it; `dpicl budget customers --cap 1` changes it"
+    )
+    (charged,) = spent(0.125, 1)
+    assert charged == (
+        "customers: 1 release, charged now; epsilon 0.875 of 1 is spent; the contract 'customers' "
+        "lowers the cap from 2 to 1."
+    )
 
 
 def test_a_certificate_leaves_the_ledger_as_it_is_and_a_raised_cap_stays(home: Path) -> None:

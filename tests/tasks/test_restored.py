@@ -89,6 +89,22 @@ def test_a_restored_ledger_verifies_and_says_where_it_comes_from(
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
+def test_a_backup_brings_back_who_may_charge_how_much(
+    settings: Settings, bare: Settings, tmp_path: Path
+) -> None:
+    stated = replace(SHOP, shares=(("anne", 1.5),))
+    with open_ledger(settings) as ledger:
+        ledger.reserve(release("e", cost(0.5)), stated=stated)
+        ledger.set_share("shop", "anne", 1.0)
+    back_up(settings, tmp_path / "backup", tmp_path / "backup.key")
+    restore(bare, tmp_path / "backup", tmp_path / "backup.key")
+    with open_ledger(replace(bare, user="anne")) as ledger:
+        ledger.set_cap("shop", 8.0)
+        with pytest.raises(BudgetError, match="'anne', who has charged 0 of a share of 1;"):
+            ledger.reserve(release("f", cost(1.2)), stated=stated)
+        ledger.verify()
+
+
 def test_nothing_is_charged_until_caps_are_stated(backup: Backup, bare: Settings) -> None:
     """Whatever contracts declare: the one that was known, a larger one, or one of rows that the
     backup does not know.
@@ -109,7 +125,7 @@ def test_nothing_is_charged_until_caps_are_stated(backup: Backup, bare: Settings
                     match=f"of cap 0, .*; closed by the restore of a backup of "
                     f"{re.escape(done.manifest.taken_utc)}$",
                 ):
-                    ledger.reserve(release("x", cost(1e-9), account=account.name), first=declared)
+                    ledger.reserve(release("x", cost(1e-9), account=account.name), stated=declared)
         # what stands costs nothing
         assert not ledger.reserve(release("a")).is_new
         ledger.set_cap("shop", 4.0)
@@ -120,7 +136,7 @@ def test_nothing_is_charged_until_caps_are_stated(backup: Backup, bare: Settings
             ledger.reserve(release("z"))
         ledger.set_cap("new", 0.0)
         # a command has set it since
-        assert ledger.dry_run("new", []).closed_by == ""
+        assert ledger.dry_run("new", []).cap_reason == ""
         assert ledger.ensure_account(replace(SHOP, epsilon_cap=1000.0), [AT]).epsilon_cap == 4.0
         ledger.verify()
 

@@ -89,7 +89,7 @@ def is_exhausted(settings: Settings, *others: str) -> None:
         # what stands is free
         assert not ledger.reserve(release("a")).is_new
         with pytest.raises(BudgetError, match="of cap 0"):
-            ledger.reserve(release("more", cost(0.1)), first=replace(SHOP, epsilon_cap=100.0))
+            ledger.reserve(release("more", cost(0.1)), stated=replace(SHOP, epsilon_cap=100.0))
 
 
 @pytest.mark.quick("rebuilt-")
