@@ -377,7 +377,7 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     by_stage = seconds.sum(axis=1)
     total = float(by_stage.sum())
     summary = (
-        f"{words.duration(total)} in {timed_stages(run.manifest)} together; stages that ran in "
+        f"{words.duration(total)} together ({timed_stages(run.manifest)}); stages that ran in "
         f"parallel are added up."
     )
     if energy and run.manifest.simulated:

@@ -159,11 +159,11 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
     html, markdown = built(write_run(tmp_path, results=results))
     for text in (html.replace("\u00a0", " "), markdown):
         assert (
-            "DP few-shot generation on trec: nothing was better than answers without "
+            "DP few-shot generation on trec: in accuracy nothing was better than answers without "
             "demonstrations (0.450) by more than noise; worse: in-context answers at ε = 1." in text
         )
         assert "+0.117" not in text and "0.033" in text
-        assert "releases of trec at ε = 1 is worse than nothing for" in text
+        assert "releases of trec is worse than nothing for some-model at ε = 1 (" in text
     assert markdown_row(markdown, "DP few-shot generation")[1:4] == [
         "trec",
         "zero-shot 0.450",
@@ -333,7 +333,7 @@ def test_energy_and_co2_follow_from_equation_2(tmp_path):
     energy = {"power_watts": 300, "kg_co2_per_kwh": 0.3633}
     _, markdown = built(write_run(tmp_path, timings=timings, energy=energy, simulated=True))
     assert "this is 0.6000 kWh and 217.980 g CO₂eq" in markdown  # 300 W x 2 h / 1000, x 0.3633
-    assert " in all stages together; stages" in markdown
+    assert " min together (work of all stages); stages" in markdown
     assert mass(1.5) == "1.500 kg"
 
 
@@ -345,7 +345,7 @@ def test_of_private_rows_times_are_of_some_stages_and_no_energy_is_reckoned(tmp_
     energy = {"power_watts": 300, "kg_co2_per_kwh": 0.3633}
     budget = ["a: 1 release, charged now"]
     _, markdown = built(write_run(tmp_path, timings=timings, energy=energy, budget=budget))
-    assert "- took: 60.0 min of work in the stages that read no private row." in markdown
+    assert "- took 60.0 min (stages that read private rows are not timed)." in markdown
     assert "kWh" not in markdown and "all stages" not in markdown
     assert "- a: 1 release, charged now." in markdown
 
