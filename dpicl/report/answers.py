@@ -17,6 +17,7 @@ import pandas as pd
 
 from dpicl.contract.pipeline import asked_by
 from dpicl.ground.errors import ParameterError, RunError
+from dpicl.ground.nouns import many
 from dpicl.methods.base import ZERO_SHOT
 from dpicl.methods.tabular_answers import AVERAGED, constant, constant_sentence
 from dpicl.release.table_files import read_table
@@ -81,7 +82,7 @@ def _fold(name: str, seeds: list[AnsweredCell]) -> FoldedBlock:
     )
     right = (
         f"seed {cell.where[2]}: "
-        + (f"{cell.right} of {cell.count} right" if cell.labels else f"{cell.count} answers")
+        + (f"{cell.right} of {cell.count} right" if cell.labels else many(cell.count, "answer"))
         for cell in seeds
     )
     labels = seeds[0].labels * any(answer.scores for cell in seeds for answer in cell.answers)
@@ -218,7 +219,7 @@ def by_group(answers: pd.DataFrame, folder: Path, column: str) -> list[Block]:
             own = part[part["query"].map(groups) == group]
             title = (
                 f"{words.method_name(str(method))}, {dataset}: {column} {group}, "
-                f"{own['query'].nunique()} queries"
+                f"{many(own['query'].nunique(), 'query', 'queries')}"
             )
             blocks.append(_table(own, title, _right))
     if len(blocks) == 1:

@@ -269,7 +269,8 @@ def _how(run: Run) -> str:
         "best without private data, the majority label or the model without demonstrations "
         f"(zero-shot); ± is half of {intervals(run)}. Marked: intervals that exclude 0. Nothing "
         "was picked by its result: shots are the largest number of the run, and “from” holds at "
-        "every larger ε of the run. At ε = ∞ nothing is protected."
+        "every larger ε of the run."
+        f"{' At ε = ∞ nothing is protected.' * run.manifest.is_unprotected}"
     )
 
 

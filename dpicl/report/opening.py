@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from dpicl.contract.payment import NOBODY_PAYS
-from dpicl.quality.worth import EXACT
+from dpicl.quality.worth import EXACT, LESS
 from dpicl.report import words
 from dpicl.report.answer import answer, answerers, signs, suits
 from dpicl.report.answers import constant_answers, constants_in_short
@@ -41,7 +41,7 @@ from dpicl.report.decision import (
     promised,
 )
 from dpicl.report.figures import Figures
-from dpicl.report.load import Manifest, Run
+from dpicl.report.load import Manifest, Run, demonstration_files
 from dpicl.report.sentences import asked, formed, sentences_of, smaller
 from dpicl.report.tables import WITHOUT_PRIVATE, main_metrics, of_part, parts
 
@@ -52,23 +52,23 @@ def lead(run: Run, gains: pd.DataFrame) -> str:
         return sentence
     for unit in run.worth:
         for released in unit.cells.values():
-            if not next(iter(released.told), "").startswith(EXACT):
-                continue
-            return (
-                f"What {words.method_name(unit.method)} releases of {unit.dataset} is "
-                f"{released.told[0]}; no model was queried."
-            )
-    left = (
-        "what was released, and what it is worth, stands below"
-        if run.worth
-        else "it states what privacy costs, not what accuracy it leaves"
-    )
+            told = next(iter(released.told), "")
+            what = f"hat {words.method_name(unit.method)} releases of {unit.dataset}"
+            if told.startswith(EXACT):
+                return f"W{what} is {told}; no model was queried."
+            if told.startswith(LESS):
+                return f"In w{what} {told}; no model was queried."
+    left = "it states what privacy costs, not what accuracy it leaves"
+    if run.worth:
+        left = "what was released, and what it is worth, stands below"
+    elif files := demonstration_files(run.demonstrations):
+        left = f"it released demonstrations, {files}, and did not measure how good they are"
     return "" if len(run.results) else f"No model was queried in this run: {left}."
 
 
 def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
     """The first blocks of a report: what its answer may not be read as, then what it is seen by."""
-    model = run.manifest.model
+    model = run.manifest.model if run.is_model_used else None
     if model and not model.trained:
         yield Banner(
             "Random weights.",

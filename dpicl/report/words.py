@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dpicl.contract.pipeline import asked_by
-from dpicl.ground.nouns import counted
+from dpicl.ground.nouns import many
 from dpicl.methods import METHODS
 
 DASH = "–"
@@ -65,7 +65,7 @@ def reads_rows(method: str) -> bool:
 
 def averaged(draws: int) -> str:
     """Of the answers with several draws of shots from one release."""
-    return f"averaged over {counted(draws, 'draw')}"
+    return f"averaged over {many(draws, 'draw')}"
 
 
 def fitted_name(method: str, system: str) -> str:
