@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from dpicl.cli.terminal import console
+from dpicl.ground.nouns import many
 from dpicl.home.settings import Settings
 
 for _package in ("prefect", "prefect_dask", "prometheus_client"):
@@ -64,7 +65,7 @@ def deploy(
     pipelines = prepare_server(Settings.from_environment(), console, notify)
     count = write_prefect_file(out, pipelines, pool)
     named = "" if out == Path("prefect.yaml") else f" --prefect-file {out}"
-    message = f"{out}: {count} deployments; next: `prefect deploy --all{named}`"
+    message = f"{out}: {many(count, 'deployment')}; next: `prefect deploy --all{named}`"
     console.print(message, highlight=False, soft_wrap=True)
 
 

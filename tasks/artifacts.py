@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from prefect import Task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
@@ -26,6 +27,7 @@ from prefect.events import emit_event
 
 from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.ground.errors import DpiclError
+from dpicl.ground.nouns import many
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods import tabular
@@ -113,7 +115,7 @@ def show_overview(run: str) -> str:
     else:
         with get_client(sync_client=True) as client:
             client.update_artifact(made[key].id, ArtifactUpdate(data=text))
-    return f"{len(links)} artifacts"
+    return f"links to {many(len(links), 'artifact')}" if links else "begun"
 
 
 def _artifacts_of_this_flow_run() -> dict[str, Artifact]:
@@ -150,7 +152,7 @@ def show_checks(run: str, dataset: str) -> str:
             {"prefect.resource.id": f"dpicl.dataset.{dataset}"},
             payload={"run": Path(run).name},
         )
-    return f"{len(rows)} checks"
+    return many(len(rows), "check")
 
 
 @_shows("reports", "dataset")
@@ -172,7 +174,7 @@ def show_reports(run: str, dataset: str) -> str:
     ]
     described = f"Reports of {dataset}: how many of each kind, never who sent them"
     create_table_artifact(key=artifact_key("reports", dataset), table=rows, description=described)
-    return f"{len(counted)} collections"
+    return many(len(counted), "collection")
 
 
 @_shows("release", "unit_key")
@@ -189,9 +191,11 @@ def show_release(run: str, unit_key: str) -> str:
         f"Released from {folder.unit.dataset} by {folder.method.title}, seed {folder.unit.seed}"
     )
     create_table_artifact(
-        key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=described
+        key=artifact_key("released", unit_key),
+        table=[{name: _short(value) for name, value in row.items()} for row in rows[:MAX_ROWS]],
+        description=described,
     )
-    return f"{len(rows)} released rows"
+    return many(len(rows), "released row")
 
 
 @_shows("results")
@@ -200,11 +204,12 @@ def show_results(run: str) -> str:
     with (Path(run) / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     name = read_plan(Path(run)).pipeline_name
-    create_table_artifact(
-        key=artifact_key("results", name),
-        table=rows[:2000],
-        description="Results: every score, at every epsilon",
-    )
+    if rows:
+        create_table_artifact(
+            key=artifact_key("results", name),
+            table=rows[:2000],
+            description="Results: every score, at every epsilon",
+        )
     report = Path(run) / "report.md"
     if report.exists():
         create_markdown_artifact(
@@ -212,7 +217,7 @@ def show_results(run: str) -> str:
             markdown=report.read_text("utf-8"),
             description="The whole report",
         )
-    return f"{len(rows)} results"
+    return many(len(rows), "result")
 
 
 @_shows("figures")
@@ -239,9 +244,11 @@ def show_figures(run: str) -> str:
         create_markdown_artifact(
             key=artifact_key("figures", name),
             markdown="\n\n".join(parts),
-            description="Figures: scores by epsilon",
+            description="Figures: scores by epsilon"
+            if len(loaded.results)
+            else "Figures: time by stage",
         )
-    return f"{len(parts)} figures"
+    return many(len(parts), "figure")
 
 
 @_shows("budget")
@@ -299,7 +306,12 @@ def show_budget(run: str) -> str:
             emit_event(
                 BUDGET_LOW, {"prefect.resource.id": f"dpicl.account.{line.account}"}, payload=costs
             )
-    return f"{len(rows)} accounts"
+    return many(len(rows), "account")
+
+
+def _short(value: Any) -> Any:
+    """A released number in six digits, which is more than noise leaves sure."""
+    return float(f"{value:.6g}") if isinstance(value, float) and isfinite(value) else value
 
 
 def _shown(value: float) -> float | str:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from dpicl.cli.recomputed import RecomputedPrice
 from dpicl.cli.terminal import PrintedRow, new_table, number, table_of
+from dpicl.ground.nouns import many
 
 Kind = TypeVar("Kind")
 _LONGEST = 12
@@ -408,7 +409,7 @@ class WrittenBackup:
     def lines(self) -> Iterator[str]:
         """What is in it, and what is not."""
         yield (
-            f"{self.file}: {counted_noun(self.releases, 'release')}, up to record {self.record} of "
+            f"{self.file}: {many(self.releases, 'release')}, up to record {self.record} of "
             f"the ledger, {self.taken_utc}"
         )
         if self.ledger == "server":
@@ -538,8 +539,3 @@ class VerifiedFile:
                 stated = number(price.epsilon_stated, "∞", 6)
                 table.add_row(price.what, f"{price.delta:g}", stated, *again)
             yield table
-
-
-def counted_noun(count: int, what: str) -> str:
-    """A number of things, such as `1 run` or `2 runs`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -32,6 +32,7 @@ from dpicl.data.reading.typed_columns import check_taken
 from dpicl.data.reading.written import all_columns, looks_rewritten, written_as
 from dpicl.ground.errors import DataError, DeclarationError, DpiclError, ParameterError
 from dpicl.ground.files import PRIVATE_MODE, PUBLIC_MODE, write_text
+from dpicl.ground.nouns import many
 from dpicl.ground.records import read_bytes, read_parquet
 from dpicl.ground.yaml_file import typed_value, validate
 from dpicl.home.settings import Settings
@@ -88,7 +89,7 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
         else ""
     )
     say(
-        f"{out}: a {kind} of {len(draft.columns)} columns{ignored}",
+        f"{out}: a {kind} of {many(len(draft.columns), 'column')}{ignored}",
         *(f"left out: {line}" for line in draft.left_out),
     )
     if draft.looked and draft.person is not None:
@@ -103,7 +104,7 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
             "take `draft: true` out; until then nothing is released by it."
         )
     else:
-        columns = "1 column" if draft.open_count == 1 else f"{draft.open_count} columns"
+        columns = many(draft.open_count, "column")
         advice = f"No row of {wanted.file.name} was looked at. Bounds "
         advice += (
             f"or categories of {columns} are not known yet from {draft.origin}: write what is "

@@ -20,6 +20,7 @@ from dpicl.data.central.exact_counts import bin_count
 from dpicl.data.reading.source import locate
 from dpicl.data.text_files import FORM_WORDS, find_texts
 from dpicl.ground.errors import DeclarationError, DpiclError
+from dpicl.ground.nouns import many
 from dpicl.ground.objects import SCHEME
 from dpicl.ground.yaml_file import read_declaration
 from dpicl.home.settings import Settings
@@ -101,15 +102,15 @@ def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
         say_json(CheckedContract(path.name, contract.name, marked, warned, stated))
         return
     if isinstance(contract, TextContract):
-        labels = f"{len(contract.demonstrated)} labels, " if contract.demonstrated else ""
+        labels = f"{many(len(contract.demonstrated), 'label')}, " if contract.demonstrated else ""
         what = (
             f"texts of at most {contract.max_characters} characters, "
-            f"{labels}{contract.query_count} queries"
+            f"{labels}{many(contract.query_count, 'query', 'queries')}"
         )
         say(f"{path.name}: ok: {what}", *_unreplaced(content))
         return
     say(
-        f"{path.name}: ok: {len(contract.columns)} columns, shots "
+        f"{path.name}: ok: {many(len(contract.columns), 'column')}, shots "
         f"{', '.join(map(str, contract.shots))}",
         *_unreplaced(content),
     )

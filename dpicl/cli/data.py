@@ -12,6 +12,7 @@ from dpicl.cli import options
 from dpicl.cli.options import MANY, AsJson, ContractName
 from dpicl.cli.terminal import say, split_values
 from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.ground.nouns import many
 from dpicl.ground.shutdown import INTERRUPTED
 from dpicl.home.settings import Settings
 
@@ -237,7 +238,7 @@ def publish(
 
     settings = Settings.from_environment()
     content = read_content(settings.declared(contract), settings)
-    say(f"{contract}: {content.rows} rows of {settings.declared(contract).source.title}")
+    say(f"{contract}: {many(content.rows, 'row')} of {settings.declared(contract).source.title}")
     say(
         "They become public: runs on them have no budget, seeded noise and exact metrics. If they "
         "change, they are no longer public."
@@ -260,7 +261,7 @@ def adopt_releases() -> None:
     from dpicl.installation.restore import adopt
 
     count, unproved = adopt(Settings.from_environment())
-    say(f"{count} releases are charged as before")
+    say(f"charged as before: {many(count, 'release')}")
     for name in unproved:
         say(
             f"account {name}: the receipts do not prove all that it spent, so nothing more can be "

@@ -17,6 +17,7 @@ from dpicl.contract import Contract
 from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.ground.errors import DpiclError
+from dpicl.ground.nouns import many
 from dpicl.home.accounts import refused_contracts
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
@@ -154,7 +155,7 @@ def print_forecasts(*, as_json: bool) -> None:
     if not as_json:
         series, unknown = series_forecasts(settings)
         note(
-            f"{len(scheduled)} scheduled pipelines; repeating a release within its period "
+            f"{many(len(scheduled), 'scheduled pipeline')}; repeating a release within its period "
             "is free; benchmarks have no cap",
             *_uncharged(scheduled),
             *(line.sentence for line in series),

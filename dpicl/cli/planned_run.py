@@ -18,13 +18,15 @@ from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.pipeline import Unit
 from dpicl.ground.errors import RunError, StageFailed
 from dpicl.ground.files import read_json
+from dpicl.ground.nouns import many
 from dpicl.ground.shutdown import passing, sweep
 from dpicl.home.benchmarks import known_when_read
 from dpicl.home.settings import Settings
+from dpicl.methods import METHODS
 from dpicl.models.asking import AskedBy
 from dpicl.release.releases import check_quotes
-from dpicl.report import report_steps
-from dpicl.report.load import load_run
+from dpicl.report import REPORT, report_steps
+from dpicl.report.load import demonstration_files, load_run
 from dpicl.report.opening import story
 from dpicl.runs.artefacts import PART, PROMPTS, RESULTS, WRITING
 from dpicl.runs.model_check import day_of, remember, remembered
@@ -82,9 +84,12 @@ def do_run(
 
 
 def story_of(folder: Path) -> list[str]:
-    """What a run that is done came to, in a few lines."""
-    # a table of costs releases nothing
-    return story(load_run(folder)) if read_plan(folder).units else []
+    """What a run that is done came to, in a few lines, and where its demonstrations are."""
+    if not read_plan(folder).units:  # a table of costs releases nothing
+        return []
+    run = load_run(folder)
+    files = demonstration_files(run.demonstrations)
+    return [*story(run), *[f"demonstrations: {folder / files}"][: bool(files)]]
 
 
 def _look(folder: Path, plan: Plan, count: Count) -> None:
@@ -102,7 +107,23 @@ def _look(folder: Path, plan: Plan, count: Count) -> None:
         ((state["done"], state["of"], state["what"]) for state in map(read_json, running)),
         default=(0, 0, ""),
     )
-    count.detail = f"{what} {done} of {most}" if what else ""
+    count.detail = f"{what} {done} of {most}" if what else _phase(folder, plan)
+
+
+def _phase(folder: Path, plan: Plan) -> str:
+    """What is done while no model says how far it is, by what is in the folder."""
+    at = {key: folder / "units" / key for key in plan.units}
+    left = [key for key, place in at.items() if not (place / RESULTS).exists()]
+    undrawn = [
+        key for key in left if not (at[key] / METHODS[plan.units[key].method].artefact).exists()
+    ]
+    if not left:
+        return "closing the workers" if (folder / REPORT).exists() else "writing the report"
+    if undrawn:
+        return f"reading rows and drawing releases of {many(len(undrawn), 'unit')}"
+    if not all((at[key] / PROMPTS).exists() for key in left):
+        return "writing prompts"
+    return f"asking {plan.model.name}"
 
 
 def _is_over(folder: Path, name: str) -> bool:
@@ -178,8 +199,8 @@ def print_dry_run(
     note(*(f"{name} is {by.sentence}" for name, by in asked.items()), to=to)
     if units:
         note(
-            f"the model answered public prompts{_ask(plan, settings)}, as it has to before a run "
-            f"is charged",
+            f"The model works: it answered public test prompts{_ask(plan, settings)}. Nothing is "
+            f"charged yet.",
             to=to,
         )
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}

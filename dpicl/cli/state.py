@@ -16,6 +16,7 @@ from dpicl.cli.executors import prefect
 from dpicl.cli.options import AsJson, ModelApi, ModelDtype, named_model
 from dpicl.cli.terminal import counted, errors, note, number, say, say_json, show, table_of
 from dpicl.ground.errors import DpiclError, ModelRefusedError
+from dpicl.ground.nouns import many
 from dpicl.home.settings import Settings, read_days
 
 state_app = typer.Typer(
@@ -67,7 +68,7 @@ def clean(
     """Remove old runs and what killed processes left. Never budgets, keys or releases. A removed
     run can no longer be resumed.
     """
-    from dpicl.cli.answers import CleanedState, RemovedPath, counted_noun
+    from dpicl.cli.answers import CleanedState, RemovedPath
     from dpicl.installation.clean import clean as clean_home
 
     settings = Settings.from_environment()
@@ -89,11 +90,11 @@ def clean(
     if prefect is not None:
         count, freed = prefect
         say(
-            f"{done} {counted_noun(count, 'flow run')} of "
+            f"{done} {many(count, 'flow run')} of "
             f"Prefect{f', {freed:,} bytes of its database' if freed else ''}"
         )
     note(
-        f"{counted_noun(runs, 'run')} and {counted_noun(len(removed) - runs, 'leftover')} "
+        f"{many(runs, 'run')} and {many(len(removed) - runs, 'leftover')} "
         f"{'would be removed' if dry_run else 'removed'}, {total:,} bytes without private files; "
         f"ledger, keys and releases stay"
     )

@@ -98,6 +98,9 @@ them.
 """
 
 
+UNPUBLISHED = "not published"
+
+
 class Origin(Frozen):
     """Who published a data set, and under which licence."""
 
@@ -105,7 +108,7 @@ class Origin(Frozen):
 
     title: Text = "Private records"
     """The title under which it was published."""
-    licence: Text = "not published"
+    licence: Text = UNPUBLISHED
     """The licence under which it may be used."""
     citation: Text = "none"
     """What to cite; `none` if it was not published."""

@@ -33,6 +33,7 @@ from dpicl.contract.columns.category import BOOLEANS, FALSE, TRUE, type_of
 from dpicl.contract.columns.date import moment
 from dpicl.contract.draft import GROUPS, UNNAMED, DraftColumn, can_be_named
 from dpicl.ground.errors import DataError, DeclarationError, ParameterError
+from dpicl.ground.nouns import many
 from dpicl.ground.records import read_bytes
 from dpicl.ground.yaml_file import parse_yaml, validate
 
@@ -272,7 +273,9 @@ def read_schema(path: Path, file: str, table: str | None = None) -> PublishedSch
         raise ParameterError("table", table, f"no such option: {path.name} is of one table")
     twice = len(told) - len({column.name for column in told})
     if twice:
-        raise DeclarationError(path.name, "", f"names {twice} columns twice", "distinct names")
+        raise DeclarationError(
+            path.name, "", f"names {many(twice, 'column')} twice", "distinct names"
+        )
     drafted = {column.name: _column(column) for column in told}
     return PublishedSchema(
         f"{kind} {path.name}" + (f", table {name}" if name else ""),

@@ -3,7 +3,10 @@
 Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from
             these.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  those of `mst_tabicl`.
+Neighbours  ADD_OR_REMOVE_ONE, or REPLACE_ONE as a removal and an addition; m rows of a person, and
+            both of these, cost epsilon together. Of a table that grows
+            neighbours are histories of it, and a person's rows are bounded in the whole horizon
+            (`mst_series`).
 Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn
             from it, and which of them demonstrate are post-processing: any number of shots and
             queries for the price of one release.
@@ -19,8 +22,8 @@ others are drawn from their own counts, apart from all others, or uniformly wher
 these. Where the counts say little of the label, it leans on them only so much that classifiers of
 the rows are seldom worse than the most frequent label (`cautious_rows`).
 
-Symbols     those of `mst_tabicl`.
-Not covered what `mst_tabicl` does not.
+Symbols     k shots, m the contract's most rows per person.
+Not covered queries, which are sent as they are; every (epsilon, seed) is a release of its own.
 """
 
 from __future__ import annotations

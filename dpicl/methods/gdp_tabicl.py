@@ -176,11 +176,16 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
                 "all rows and no subsample, answer any number of queries. Another number of shots, "
                 "or another seed, is another release and charged again."
             )
+        subsample = (
+            f", which is what is charged; without the secret subsample it would be "
+            f"{cost.nominal.epsilon:.4g}"
+            if cost.nominal.epsilon > cost.charged.epsilon
+            else ""
+        )
         return (
-            "Each released set of demonstrations has differential privacy with epsilon "
-            f"{cost.nominal.epsilon:.4g}, and {cost.charged.epsilon:.4g} counting the secret "
-            "subsample; it answers any number of queries. Another number of shots, or another "
-            "seed, is another release and charged again."
+            f"Each released set of demonstrations has differential privacy with epsilon "
+            f"{cost.charged.epsilon:.4g}{subsample}. It answers any number of queries. Another "
+            f"number of shots, or another seed, is another release and charged again."
         )
 
     def alternatives(self, contract: Contract) -> Alternatives:

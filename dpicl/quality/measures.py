@@ -37,6 +37,14 @@ def answer_quality(odds: np.ndarray, truth: np.ndarray) -> AnswerQuality:
     return AnswerQuality(rank_auc(odds, truth), float(np.mean(odds.argmax(axis=1) == truth)))
 
 
+def auc_variance(auc: float, no: float, yes: float) -> float:
+    """Of an area under the curve on so many rows of either label: Hanley and McNeil 1982."""
+    first = auc / (2 - auc)
+    second = 2 * auc**2 / (1 + auc)
+    spread = auc * (1 - auc) + (no - 1) * (first - auc**2) + (yes - 1) * (second - auc**2)
+    return max(0.0, spread) / (no * yes)
+
+
 def marginal(bins: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
     """Shares of the cells of some columns among rows of bins, shape (sizes of these columns); rows
     that name no bin are in none.

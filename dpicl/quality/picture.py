@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BESIDE, _WIDTH, _HEIGHT = 3, 2.6, 2.2
-"""Panels side by side at most, and the size of each in inches."""
-_MOST_TICKS, _LONGEST = 6, 14
-"""Names below an axis, and letters of each."""
+BESIDE, _WIDTH, _HEIGHT, _LETTER = 3, 2.6, 2.2, 0.055
+"""Panels side by side at most, the size of each in inches, and of a letter of a name beside it."""
+_MOST_TICKS, _LONGEST, _TITLE = 12, 25, 28
+"""Names below an axis, letters of each, and of a line of a title."""
+_FLAT, _SHORT = 6, 14
+"""Names, and letters of each, that are read at a slant."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,13 @@ def columns_figure(panels: Sequence[Shown]) -> Figure:
 
 
 def size_of(panels: Sequence[Shown], beside: int = BESIDE) -> tuple[float, float]:
-    """Width and height, in inches."""
-    return _WIDTH * max(1, min(len(panels), beside)), _HEIGHT * max(1, ceil(len(panels) / beside))
+    """Width and height, in inches: with room for the longest names."""
+    pairs = [panel for panel in panels if len(panel.columns) > 1]
+    left = max((len(name) for panel in pairs for name in _names(panel.bins[1]).values()), default=0)
+    below = [[*_names(panel.bins[0]).values()] for panel in panels]
+    upright = max((max(map(len, names)) for names in below if _is_upright(names)), default=0)
+    width, height = _WIDTH + _LETTER * left, _HEIGHT + _LETTER * upright
+    return width * max(1, min(len(panels), beside)), height * max(1, ceil(len(panels) / beside))
 
 
 def draw_columns(
@@ -63,7 +71,10 @@ def draw_columns(
     columns = max(1, min(len(panels), beside))
     places = figure.subplots(max(1, ceil(len(panels) / beside)), columns, squeeze=False).ravel()
     for axes, panel in zip(places, panels, strict=False):
-        axes.set_title(" and ".join(panel.columns), fontsize=9, loc="left", color=colours.ink)
+        title = fill(" and ".join(panel.columns), _TITLE)
+        if len(panel.columns) > 1:
+            title += f"\n{_scale(panel)}"
+        axes.set_title(title, fontsize=8, loc="left", color=colours.ink)
         axes.set_axisbelow(True)
         (_bars if len(panel.columns) == 1 else _cells)(axes, panel, colours)
         axes.tick_params(labelsize=7, color=colours.grid, labelcolor=colours.ink)
@@ -110,21 +121,35 @@ def _cells(axes: Axes, panel: Shown, colours: Colours) -> None:
     axes.set_xlim(-0.5, len(shares) - 0.5)
     axes.set_ylim(-0.5, shares.shape[1] - 0.5)
     axes.grid(visible=False)
-    most, error = 100 * shares.max(), 100 * float(np.mean(panel.errors))
-    told = f"0 to {most:.2g} %, ± {error:.1g}"
-    axes.set_title(told, fontsize=7, loc="right", color=colours.muted)
     _name(axes, panel.bins[0], 0)
     _name(axes, panel.bins[1], 1)
 
 
+def _scale(panel: Shown) -> str:
+    """What the palest and the darkest cell of a pair are, and the error of a cell."""
+    most, error = 100 * max(panel.shares), 100 * float(np.mean(panel.errors))
+    return f"0 to {most:.2g} %, ± {error:.1g}"
+
+
+def _names(bins: Sequence[str]) -> dict[int, str]:
+    """By place the names of all bins, and of more than there is room for of some."""
+    return {
+        place: bins[place] if len(bins[place]) <= _LONGEST else f"{bins[place][: _LONGEST - 1]}…"
+        for place in range(0, len(bins), ceil(len(bins) / _MOST_TICKS))
+    }
+
+
+def _is_upright(names: Sequence[str]) -> bool:
+    """Whether names below an axis are many or long, and would cover each other at a slant."""
+    return len(names) > _FLAT or max(map(len, names)) > _SHORT
+
+
 def _name(axes: Axes, bins: Sequence[str], axis: int) -> None:
-    """Some of the names below an axis, or beside it."""
-    some = range(0, len(bins), max(1, ceil(len(bins) / _MOST_TICKS)))
-    shown = [
-        bins[place] if len(bins[place]) <= _LONGEST else f"{bins[place][: _LONGEST - 1]}…"
-        for place in some
-    ]
-    if axis == 0:
-        axes.set_xticks(list(some), shown, rotation=30, ha="right")
+    """Below an axis, or beside it."""
+    places, names = map(list, zip(*_names(bins).items(), strict=True))
+    if axis == 1:
+        axes.set_yticks(places, names)
+    elif _is_upright(names):
+        axes.set_xticks(places, names, rotation=90)
     else:
-        axes.set_yticks(list(some), shown)
+        axes.set_xticks(places, names, rotation=30, ha="right")

@@ -3,7 +3,7 @@ columns drift; and how good what each period releases is, on public rows too.
 
 Guarantee   none spent: post-processing of published noisy sums, and rows that the contract declares
             public.
-Paper       (6) Hanley and McNeil 1982.
+Paper       (6) Hanley and McNeil 1982 (`measures`).
 
     (1)  r, e       noisy counts of a column with the label (of group averages: within a group), of
          the last w periods and of all before;
@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ import numpy as np
 from dpicl.ground.types import QueryTable
 from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import SURE, Arrays, Compared, CountedHorizon
-from dpicl.quality.measures import learned, scores
+from dpicl.quality.measures import auc_variance, learned, scores
 from dpicl.quality.worth import ReleasePoint
 
 
@@ -230,7 +231,4 @@ def _deviation(auc: float, test: np.ndarray) -> float | None:
     no, yes, *more = np.bincount(test[:, -1], minlength=2)
     if more:
         return None
-    first = auc / (2 - auc)
-    second = 2 * auc**2 / (1 + auc)
-    spread = auc * (1 - auc) + (no - 1) * (first - auc**2) + (yes - 1) * (second - auc**2)
-    return float(np.sqrt(max(0.0, spread) / (no * yes)))
+    return sqrt(auc_variance(auc, no, yes))

@@ -57,7 +57,7 @@ JUDGED = (
 )
 """What must be known of a classifier's score."""
 _WORST = 3
-EXACT = "as exact as"
+EXACT, LESS = "as exact as", "noise adds less error than"
 """How the first of a release's sentences begins, by which a report finds it."""
 
 
@@ -365,8 +365,7 @@ class Quality:
                 f"{EXACT} counting {round(self.effective_rows):,d} of the about {rows} rows "
                 "without noise"
                 if self.effective_rows < self.row_count
-                else f"{EXACT} counting all of the about {rows} rows without noise, as far as "
-                "they stand for others like them"
+                else f"{LESS} drawing about {rows} rows at random does anyway"
             )
         for what, marginals in self.kinds:
             mean = f"{fmean(marginal.expected for marginal in marginals):.3f}"

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import yaml
 
-from dpicl.contract.declared import Declared
+from dpicl.contract.declared import UNPUBLISHED, Declared
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import write_text
 from dpicl.release.certificate import Certificate, rounded
@@ -184,10 +184,17 @@ def _card(certificate: Certificate, columns: pa.Schema, contract: Declared) -> s
             *(f"- {sentence}" for sentence in certificate.not_covered),
             "\n## Licence\n",
             f"To fill in: `license` above; `license`, `url` and `creator` in {CROISSANT}.\n",
-            f"Source: {product.data_source}, under {contract.source.licence}.",
+            f"Source: {product.data_source}, {_licence(contract.source.licence)}.",
             f"\n## Check\n\n`dpicl verify {file.name}`, with {certificate_of(Path(file.name))}.\n",
         ]
     )
+
+
+def _licence(of_source: str) -> str:
+    """Of the rows that a release was made of."""
+    if of_source == UNPUBLISHED:
+        return "which are not published and have no public licence"
+    return f"whose licence is: {of_source}"
 
 
 def _cell(text: str) -> str:

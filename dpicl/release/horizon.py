@@ -54,6 +54,7 @@ from dpicl.data.reading.source import arrival_periods, has_arrivals
 from dpicl.data.reading.split import Entered, entering_rows
 from dpicl.ground.errors import LedgerRefusedError, ParameterError, PrivacyError, clean_errors
 from dpicl.ground.files import write_whole
+from dpicl.ground.nouns import many
 from dpicl.ground.types import PrivateTable
 from dpicl.home.accounts import ledger_key, one_ledger, open_ledger
 from dpicl.home.sealed import read_archive, write_archive
@@ -92,7 +93,10 @@ class HorizonProgress:
         the contract.
         """
         names = horizon.contract.releases.calendar.periods
-        made = f"{self.made} periods released now, {len(self.published)} of {len(names)} in all"
+        made = (
+            f"{many(self.made, 'period')} released now, "
+            f"{len(self.published)} of {len(names)} in all"
+        )
         window = horizon.series.window_rows(self.published[:last], [(first, last)])
         few = (
             ""

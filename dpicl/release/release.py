@@ -36,6 +36,7 @@ from dpicl.data.related_rows import drawn_rows
 from dpicl.data.values import RowForm, central_form
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.files import finite
+from dpicl.ground.nouns import many
 from dpicl.ground.randomness import Draws
 from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
@@ -270,10 +271,8 @@ class Release:
         """
         if form in TABLE_FORMS:
             table = self.arrow(count, where)
-            what = (
-                f"{table.num_rows} rows of {table.num_columns} "
-                f"columns{self.contract.formula_warning if form == 'csv' else ''}"
-            )
+            rows, columns = many(table.num_rows, "row"), many(table.num_columns, "column")
+            what = f"{rows} of {columns}{self.contract.formula_warning if form == 'csv' else ''}"
             if form == "parquet":
                 write: Callable[[BinaryIO], object] = partial(
                     pq.write_table, table, compression="zstd"
@@ -287,7 +286,7 @@ class Release:
         else:
             shown = self.demonstrations(count)
             write = methodcaller("write", f"{shown.in_form(form)}\n".encode())
-            what = f"{len(shown)} demonstrations"
+            what = many(len(shown), "demonstration")
         self._publish(path, write)
         return what
 

@@ -35,6 +35,7 @@ from dpicl.data.reading.source import load_source, query_parts, read_deliveries
 from dpicl.data.reading.split import fewer, split_table
 from dpicl.ground.errors import DataError, RunError
 from dpicl.ground.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
+from dpicl.ground.nouns import many
 from dpicl.ground.printable import tell_holder
 from dpicl.ground.types import DataRule, PrivateTable, QueryTable, Violation
 from dpicl.home.accounts import check_payer, ledger_key
@@ -121,7 +122,7 @@ class Rows:
             else:
                 table = load_source(contract, **settings.folders, check=check)
         self._keep(TABLE, table)
-        return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
+        return many(table.num_rows, "row") if contract.tells_row_count else "rows read"
 
     def verdicts(self) -> tuple[tuple[DataRule, ...], tuple[Violation, ...]]:
         """The contract's rules, and those that the rows break."""

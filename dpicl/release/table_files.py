@@ -24,6 +24,7 @@ from dpicl.data.reading.batches import Facts, prepare
 from dpicl.data.reading.files import Survey
 from dpicl.ground.errors import RunError
 from dpicl.ground.files import PRIVATE_MODE, PUBLIC_MODE, publish, read_json, write_json
+from dpicl.ground.nouns import many
 from dpicl.ground.types import PrivateTable
 from dpicl.home.settings import KEY, Settings
 from dpicl.ledger import load_key
@@ -242,7 +243,11 @@ def keep_stream(
 
 def _in_words(contract: Contract, rows: int, batches: int) -> str:
     """A line of counts; the number of batches goes by that of the rows."""
-    return f"{rows} rows in {batches} batches" if contract.tells_row_count else "rows in batches"
+    return (
+        f"{many(rows, 'row')} in {many(batches, 'batch', 'batches')}"
+        if contract.tells_row_count
+        else "rows in batches"
+    )
 
 
 def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> None:

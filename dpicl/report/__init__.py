@@ -16,7 +16,8 @@ from dpicl.runs.execute import Step
 from dpicl.runs.results import collect
 from dpicl.runs.stage import stage
 
-__all__ = ["build_report"]
+__all__ = ["REPORT", "build_report"]
+REPORT = "report.html"
 PICTURES = {"fitted": "fitted.svg", "gain": "gain.svg"}
 """Logistic regression on what was released, and what the private data add, as pictures of their
 own.
@@ -41,7 +42,7 @@ def build_report(run_folder: Path, by: str | None = None) -> tuple[Path, Path]:
         tuple(shares(answers)), tuple(by_group(answers, run_folder, by)) if by else (), by or ""
     )
     report = report_of(run, figures, gains, load_cells(run_folder, run), who)
-    html = run_folder / "report.html"
+    html = run_folder / REPORT
     markdown = run_folder / "report.md"
     html.write_text(to_html(report), "utf-8")
     markdown.write_text(to_markdown(report), "utf-8")

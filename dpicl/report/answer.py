@@ -1,25 +1,26 @@
-"""The one sentence that answers what a run was made for: whom its first release at the least
-epsilon helps, with the number of each. And everybody who answers from the releases of one data set,
-side by side: a picture for runs of few epsilons, narrow enough for a phone, and the same in signs
-for a terminal.
+"""The answer to what a run was made for: whom its releases help beyond noise, with numbers, and to
+whom they make no difference. And everybody who answers from the releases of one data set, side by
+side: a picture for runs of few epsilons, narrow enough for a phone, and the same in signs for a
+terminal.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 
 import pandas as pd
 
 from dpicl.contract.pipeline import asked_by
 from dpicl.report import words
 from dpicl.report.blocks import GRID, INK, PHONE, SERIES, drawing, legend, to_svg
-from dpicl.report.decision import BESIDE, IN_CONTEXT, Gain, leading
+from dpicl.report.decision import BESIDE, IN_CONTEXT, Gain, auc_gain, better_from, leading
 from dpicl.report.load import Run
 from dpicl.report.tables import is_queried, main_metrics, of_part, parts
 
-_VERDICTS = {1: "helps", 0: "makes no difference beyond noise to", -1: "is worse than nothing for"}
+UNKNOWN = Gain(math.nan, math.nan)
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,36 @@ class Answerer:
     accuracy: float
     without: float
     gain: Gain
+    auc: Gain = UNKNOWN
+    """The area under the curve beyond that of chance, of a classifier."""
 
     @property
-    def place(self) -> tuple[str, str, float]:
-        """Whose release, of what, and at which epsilon."""
-        return self.method, self.dataset, self.epsilon
+    def line(self) -> tuple[str, str, str]:
+        """Whose release, of what, and who answers: all epsilons together are a line."""
+        return self.method, self.dataset, self.name
+
+    @property
+    def measured(self) -> str:
+        """`accuracy 0.701, without private data 0.662`."""
+        return (
+            f"accuracy {words.number(self.accuracy)}, without private data "
+            f"{words.number(self.without)}"
+        )
+
+    @property
+    def order(self) -> str:
+        """The area under the curve, and that accuracy says no more than noise."""
+        return (
+            f"AUC {words.number(0.5 + self.auc.mean, 2)}, by chance 0.5; accuracy "
+            f"{words.number(self.accuracy)}, within noise of {words.number(self.without)} without "
+            f"private data"
+        )
 
 
 def answerers(run: Run, gains: pd.DataFrame) -> tuple[Answerer, ...]:
     """Of every method, data set and finite epsilon: the models first, with all draws averaged where
-    there are several, then logistic regression. None where accuracy is not what a run is judged by.
+    there are several, then logistic regression where it is fitted on what is released. None where
+    accuracy is not what a run is judged by.
     """
     shown = leading(gains)
     metrics = main_metrics(run.results)
@@ -58,51 +79,114 @@ def answerers(run: Run, gains: pd.DataFrame) -> tuple[Answerer, ...]:
 
 def _of(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Answerer]:
     """Of one method on one data set, whose gains these are."""
+    method, dataset = part[["method", "dataset"]].iloc[0]
     systems = [*filter(is_queried, gains["system"].unique())]
     several = {asked_by(system)[1] for system in systems if asked_by(system)[0] == "averaged"}
     main = run.manifest.model_name
+    averaged = words.averaged(run.manifest.grid.draws)
     named = {
-        system: model or main
+        system: (model or main) + ("" if asked == IN_CONTEXT[0] else f" {averaged}")
         for system in systems
         for asked, model in [asked_by(system)]
         if asked != IN_CONTEXT[0] or model not in several
     }
-    named[BESIDE[0]] = words.SYSTEMS[BESIDE[0]]
-    method, dataset = part[["method", "dataset"]].iloc[0]
+    if not words.reads_rows(method):
+        named[BESIDE[0]] = words.SYSTEMS[BESIDE[0]]
     for epsilon in sorted(gains["epsilon"].unique()):
         for system, name in named.items() if 0 < epsilon < math.inf else ():
             rows = gains[(gains["system"] == system) & (gains["epsilon"] == epsilon)]
+            auc = UNKNOWN if is_queried(system) else auc_gain(run, part, system, epsilon)
             for gain, (_, bar) in zip(rows["gain"][:1], rows["over"][:1], strict=True):
                 accuracy = bar + gain.mean
-                yield Answerer(method, dataset, float(epsilon), name, accuracy, bar, gain)
+                yield Answerer(method, dataset, float(epsilon), name, accuracy, bar, gain, auc)
 
 
 def answer(run: Run, gains: pd.DataFrame) -> str:
-    """Of the pipeline's first method on its first data set, at the least epsilon; empty where
-    nothing was measured by accuracy. Without private data is the better one of the majority label
-    and the model without demonstrations.
+    """Whom which release helps or harms beyond noise, then to whom none makes a difference; empty
+    where nothing was measured by accuracy. Without private data is the better one of the majority
+    label and the model without demonstrations.
     """
-    everybody = answerers(run, gains)
-    if not everybody:
-        return ""
-    method, dataset, epsilon = everybody[0].place
-    said = []
-    for sign, verdict in _VERDICTS.items():
-        alike = [
-            f"{answerer.name} (accuracy {words.number(answerer.accuracy)}, without private data "
-            f"{words.number(answerer.without)})"
-            for answerer in everybody
-            if (answerer.place, answerer.gain.sign) == (everybody[0].place, sign)
+    lines: dict[tuple[str, str, str], list[Answerer]] = {}
+    for answerer in answerers(run, gains):
+        lines.setdefault(answerer.line, []).append(answerer)
+    said: dict[str, dict[tuple[str, str], list[str]]] = {
+        "helps": {},
+        "is worse than nothing for": {},
+    }
+    same: dict[str, Answerer] = {}
+    moved = set()
+    for (method, dataset, name), line in lines.items():
+        for verdict, clause in zip(said, (_helped(line), _harmed(line)), strict=True):
+            if clause:
+                said[verdict].setdefault((method, dataset), []).append(clause)
+                moved.add(name)
+        same.setdefault(name, line[0])
+    releases = list(dict.fromkeys(line[:2] for line in lines))
+    untouched = [answerer for name, answerer in same.items() if name not in moved]
+    sentences = [
+        f"What {words.method_name(method)} releases of {dataset} {verdict} "
+        f"{words.listing(clauses)}."
+        for verdict, by_release in said.items()
+        for (method, dataset), clauses in by_release.items()
+    ]
+    more = [f"{len(sentences) - MOST_SENTENCES} more such findings are below."]
+    return " ".join(
+        [
+            *sentences[:MOST_SENTENCES],
+            *more[: len(sentences) > MOST_SENTENCES],
+            *_unchanged(releases, untouched),
         ]
-        said += [f"{verdict} {words.listing(alike)}"] if alike else []
-    return (
-        f"What {words.method_name(method)} releases of {dataset} at ε = {words.epsilon(epsilon)} "
-        f"{' and '.join(said)}."
     )
 
 
+def _helped(line: Sequence[Answerer]) -> str:
+    """From which epsilon on, by accuracy or else in order; empty where by no more than noise."""
+    for by in ("gain", "auc"):
+        known = [(answerer.epsilon, getattr(answerer, by)) for answerer in line]
+        least = better_from(pd.DataFrame(known, columns=["epsilon", "gain"]))
+        for first in (answerer for answerer in line if answerer.epsilon == least):
+            where = f"at ε = {words.epsilon(least)}"
+            if first is not line[-1]:
+                where = f"from ε = {words.epsilon(least)} on"
+            there = "there " * (first is not line[-1])
+            return (
+                f"{first.name} {where} ({there}{first.measured if by == 'gain' else first.order})"
+            )
+    return ""
+
+
+def _harmed(line: Sequence[Answerer]) -> str:
+    """At which epsilons, and how good at the least of them."""
+    worse = [answerer for answerer in line if answerer.gain.sign < 0]
+    if not worse:
+        return ""
+    epsilons = words.listing([words.epsilon(answerer.epsilon) for answerer in worse])
+    return f"{worse[0].name} at ε = {epsilons} ({worse[0].measured})"
+
+
+def _unchanged(releases: Sequence[tuple[str, str]], untouched: Sequence[Answerer]) -> Iterator[str]:
+    """With the numbers of the least epsilon where there is one release only."""
+    if len(releases) == 1 and untouched:
+        ((method, dataset),) = releases
+        named = [
+            f"{answerer.name} ({answerer.measured} at ε = {words.epsilon(answerer.epsilon)})"
+            for answerer in untouched
+        ]
+        yield (
+            f"What {words.method_name(method)} releases of {dataset} makes no difference beyond "
+            f"noise to {words.listing(named)}."
+        )
+    elif untouched:
+        yield (
+            f"In accuracy no release makes a difference beyond noise to "
+            f"{words.listing([answerer.name for answerer in untouched])}."
+        )
+
+
+MOST_SENTENCES = 3
 MOST_EPSILONS = 3
-_COLUMNS = 24
+_COLUMNS, _LONGEST = 24, 20
+"""Signs of a bar, and letters of a name on a line of the picture."""
 
 
 def suits(answerers: Sequence[Answerer], epsilons: Sequence[float]) -> bool:
@@ -129,7 +213,6 @@ def picture(answerers: Sequence[Answerer]) -> str:
         for method, own in panels.items()
     }
     rows = [*map(len, names.values())]
-    accuracies = [answerer.accuracy for answerer in answerers]
     with drawing(PHONE, 0.9 + 0.34 * len(rows) + 0.31 * sum(rows)) as figure:
         drawn = figure.subplots(
             len(rows), 1, sharex=True, squeeze=False, height_ratios=rows
@@ -156,9 +239,11 @@ def picture(answerers: Sequence[Answerer]) -> str:
                     markeredgewidth=1.6,
                     label="without private data",
                 )
-            axes.set_yticks(range(len(names[method])), names[method])
+            axes.set_yticks(
+                range(len(names[method])), [fill(name, _LONGEST) for name in names[method]]
+            )
             axes.set_ylim(len(names[method]) - 0.5, -0.5)
-            axes.set_xlim(max(0.0, min(accuracies) - 0.15), min(1.0, max(accuracies) + 0.15))
+            axes.set_xlim(*ends(answerers))
             axes.grid(axis="y", visible=False)
             axes.tick_params(color=GRID)
             axes.set_title(
@@ -174,6 +259,17 @@ def picture(answerers: Sequence[Answerer]) -> str:
         return to_svg(
             figure, f"Accuracy of everybody who answers, with and without private data: {told}"
         )
+
+
+def ends(answerers: Iterable[Answerer]) -> tuple[float, float]:
+    """Of the axis of accuracies: every interval is whole on it."""
+    ends = [
+        end
+        for answerer in answerers
+        for half in [0.0 if math.isnan(answerer.gain.half) else answerer.gain.half]
+        for end in (answerer.accuracy - half, answerer.accuracy + half, answerer.without)
+    ]
+    return min(ends) - 0.03, max(ends) + 0.03
 
 
 def _legend(answerer: Answerer) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pandas as pd
 
 from dpicl.contract.pipeline import asked_by
 from dpicl.ground.errors import ParameterError, RunError
+from dpicl.ground.nouns import many
 from dpicl.methods.base import ZERO_SHOT
 from dpicl.methods.tabular_answers import AVERAGED, constant, constant_sentence
 from dpicl.release.table_files import read_table
@@ -80,7 +82,7 @@ def _fold(name: str, seeds: list[AnsweredCell]) -> FoldedBlock:
     )
     right = (
         f"seed {cell.where[2]}: "
-        + (f"{cell.right} of {cell.count} right" if cell.labels else f"{cell.count} answers")
+        + (f"{cell.right} of {cell.count} right" if cell.labels else many(cell.count, "answer"))
         for cell in seeds
     )
     labels = seeds[0].labels * any(answer.scores for cell in seeds for answer in cell.answers)
@@ -217,7 +219,7 @@ def by_group(answers: pd.DataFrame, folder: Path, column: str) -> list[Block]:
             own = part[part["query"].map(groups) == group]
             title = (
                 f"{words.method_name(str(method))}, {dataset}: {column} {group}, "
-                f"{own['query'].nunique()} queries"
+                f"{many(own['query'].nunique(), 'query', 'queries')}"
             )
             blocks.append(_table(own, title, _right))
     if len(blocks) == 1:
@@ -259,7 +261,19 @@ def _right(part: pd.DataFrame) -> str:
     )
 
 
-def constant_sentences(cells: Sequence[LabelCounts]) -> Iterator[str]:
+@dataclass(frozen=True)
+class ConstantAnswers:
+    """A model, empty of the run's own, that gives all queries of a data set one label: with what a
+    method released, or without demonstrations where there is none; and the sentence that says so.
+    """
+
+    dataset: str
+    model: str
+    method: str
+    sentence: str
+
+
+def constant_answers(cells: Sequence[LabelCounts]) -> Iterator[ConstantAnswers]:
     """One for every method and data set on which answers are constant, and for every data set
     without demonstrations, which come first.
     """
@@ -282,22 +296,46 @@ def constant_sentences(cells: Sequence[LabelCounts]) -> Iterator[str]:
         own = own if method else own[:1]  # without demonstrations the same in every unit
         answering = f", {model}" if model else ""
         name = f"{words.method_name(method) if method else 'zero-shot'} on {dataset}{answering}"
-        given, truth = (
-            sum((getattr(cell, counts) for cell in own), Counter[str]())
-            for counts in ("given", "truth")
+        if told := _constant(own):
+            yield ConstantAnswers(dataset, model, method, f"{name}: {told}")
+
+
+def _constant(own: Sequence[LabelCounts]) -> str:
+    """What is said of cells of which all, or some, get one answer; empty where none does."""
+    given, truth = (
+        sum((getattr(cell, counts) for cell in own), Counter[str]())
+        for counts in ("given", "truth")
+    )
+    if (label := constant(given, truth)) is not None:
+        return constant_sentence(given, label)
+    found = [
+        (cell, label) for cell in own if (label := constant(cell.given, cell.truth)) is not None
+    ]
+    if not found:
+        return ""
+    system, epsilon, shots, rate = found[0][0].place
+    return (
+        f"in {len(found)} of {len(own)} cells all, or nearly all, answers are "
+        f"one label; {row_label(system, shots, rate, True)}, ε = {words.epsilon(epsilon)}, "
+        f"{constant_sentence(found[0][0].given, found[0][1])}"
+    )
+
+
+def constants_in_short(found: Sequence[ConstantAnswers], main: str) -> str:
+    """All of them in one sentence, which is that of a single one; empty where there is none."""
+    if len(found) < 2:
+        return "".join(each.sentence for each in found)
+    several = len({each.dataset for each in found}) > 1
+    by_model: dict[str, list[str]] = {}
+    for each in found:
+        shown = (
+            f"with {words.method_name(each.method)}" if each.method else "without demonstrations"
         )
-        if (label := constant(given, truth)) is not None:
-            yield f"{name}: {constant_sentence(given, label)}"
-        elif found := [
-            (cell, label) for cell in own if (label := constant(cell.given, cell.truth)) is not None
-        ]:
-            system, epsilon, shots, rate = found[0][0].place
-            counts = found[0][0].given
-            yield (
-                f"{name}: in {len(found)} of {len(own)} cells all, or nearly all, answers are "
-                f"one label; {row_label(system, shots, rate, True)}, ε = {words.epsilon(epsilon)}, "
-                f"{constant_sentence(counts, found[0][1])}"
-            )
+        by_model.setdefault(each.model or main or "the model", []).append(
+            f"{shown} on {each.dataset}" if several else shown
+        )
+    told = (f"{model} {words.listing(places)}" for model, places in by_model.items())
+    return f"all, or nearly all, queries get the same answer from {'; from '.join(told)}"
 
 
 def mass_blocks(cells: Sequence[LabelCounts]) -> Iterator[Block]:

@@ -360,7 +360,8 @@ class LabelCounts:
     """The answers of one cell of one unit: how many there are of each label, of how many each is
     right, and the mean of (1).
 
-    The place is as `place_of` has it; the mass is NaN where labels were not scored.
+    The place is as `place_of` has it; the mass is NaN where labels were not scored; `label_count`
+    is how many labels an answer is chosen from.
     """
 
     method: str
@@ -369,6 +370,7 @@ class LabelCounts:
     given: Counter[str]
     truth: Counter[str]
     mass: float
+    label_count: int
 
 
 def read_labelled(
@@ -391,5 +393,5 @@ def read_labelled(
                 scores = cell[[*unit.scored]].to_numpy(np.float64)
                 mass = float(masses(scores).mean()) if with_mass else math.nan
                 answers = Counter(cell["answer"]), Counter(cell["truth"])
-                found.append(LabelCounts(method, dataset, place, *answers, mass))
+                found.append(LabelCounts(method, dataset, place, *answers, mass, len(unit.labels)))
     return tuple(found)

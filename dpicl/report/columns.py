@@ -11,8 +11,14 @@ from dpicl.report.blocks import GRID, INK, MUTED, SERIES, drawing, to_svg
 _OF_PAGE = Colours(INK, MUTED, GRID, SERIES[0])
 
 
-def columns_svg(panels: Sequence[Shown], beside: int = BESIDE) -> str:
-    """An `<svg>` element, so many panels side by side."""
+_PAGE = 8.0
+"""Inches; wider figures would be shown smaller than their letters can be read."""
+
+
+def columns_svg(panels: Sequence[Shown], most: int = BESIDE) -> str:
+    """An `<svg>` element, so many panels side by side at most, and no more than a page is wide."""
+    width, _ = size_of(panels, 1)
+    beside = max(1, min(most, int(_PAGE / width)))
     with drawing(*size_of(panels, beside)) as figure:
         draw_columns(figure, panels, _OF_PAGE, beside)
         names = "; ".join(" and ".join(panel.columns) for panel in panels)

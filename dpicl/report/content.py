@@ -11,6 +11,7 @@ import pandas as pd
 
 from dpicl.contract.payment import ACCOUNTS_ADD_UP, NOTHING_RELEASED, WALLETS_ADD_UP
 from dpicl.ground.installed import extra_missing
+from dpicl.ground.nouns import many
 from dpicl.models.kinds import kind_named
 from dpicl.report import sentences, words
 from dpicl.report.answers import answers, mass_blocks
@@ -33,7 +34,7 @@ from dpicl.report.cells import Cells, is_released
 from dpicl.report.columns import columns_svg
 from dpicl.report.decision import CELL, decision, gain_table, in_odds, leading, promised
 from dpicl.report.figures import Figures
-from dpicl.report.load import Manifest, ReleasedExamples, Run
+from dpicl.report.load import Manifest, ReleasedExamples, Run, demonstration_files
 from dpicl.report.opening import first_screen, lead, timed_stages
 from dpicl.report.sentences import formed
 from dpicl.report.tables import (
@@ -88,7 +89,7 @@ def report_of(
         else [figure for _, figure in figures.by_method],
         ("worth", "Released columns and rows"): list(_worth(run)),
         ("accuracy", "Accuracy"): [*_accuracy(run, gains, cells.anchors), *who.shares]
-        if len(run.results) or not run.worth
+        if len(run.results)
         else [],
         ("labels", "Probability on the labels"): list(mass_blocks(run.labelled)),
         ("groups", f"By {who.column}"): list(who.groups),
@@ -182,9 +183,6 @@ def _paper(manifest: Manifest) -> Paper:
 
 def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterator[Block]:
     results = run.results
-    if not len(results):
-        yield Paragraph("This run has no results.")
-        return
     paper = _paper(run.manifest)
     named = zip(
         gains[["method", "dataset", *CELL]].itertuples(index=False, name=None),
@@ -268,14 +266,14 @@ def _guarantees(run: Run) -> Iterator[Block]:
     if table.rows:
         count = sum(cell.mark == "differs" for row in table.rows for cell in row)
         differing = (
-            f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V"
+            f"; {many(count, 'cell differs', 'cells differ')} from the paper's Table V"
             if count
             else ""
         )
         own = WALLETS_ADD_UP if manifest.reports else ACCOUNTS_ADD_UP
         yield Paragraph(
-            f"The differential privacy of one release, by nominal ε{differing}. {own} Nothing is "
-            f"guaranteed at ε = ∞."
+            f"The differential privacy of one release, by nominal ε{differing}. {own}"
+            f"{' Nothing is guaranteed at ε = ∞.' * manifest.is_unprotected}"
         )
         yield table
         statements = tuple(
@@ -318,9 +316,11 @@ def _demonstrations(run: Run) -> Iterator[Block]:
     yield from (Paragraph(f"{sentence}.") for sentence in formed(run.forms))
     shown = examples(run.demonstrations)
     if shown:
+        unprotected = "; those at ε = ∞ are never shown" * run.manifest.is_unprotected
         yield Paragraph(
-            "Some examples: demonstrations that the model saw, or answers of an ensemble. They are "
-            "the output of the mechanism, not rows of the table; those at ε = ∞ are never shown."
+            "Some of what was released: demonstrations, or answers of an ensemble. They are the "
+            f"output of the mechanism, not rows of the table{unprotected}. All are in the run's "
+            f"folder: {demonstration_files(run.demonstrations)}."
         )
     for example in shown:
         title = (
@@ -377,7 +377,7 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     by_stage = seconds.sum(axis=1)
     total = float(by_stage.sum())
     summary = (
-        f"{words.duration(total)} in {timed_stages(run.manifest)} together; stages that ran in "
+        f"{words.duration(total)} together ({timed_stages(run.manifest)}); stages that ran in "
         f"parallel are added up."
     )
     if energy and run.manifest.simulated:
@@ -405,8 +405,10 @@ def _reproduce(run: Run) -> Iterator[Block]:
     manifest = run.manifest
     if manifest.command:
         yield Code(manifest.command)
-    facts = sentences.facts(manifest, run.answers).items()
-    yield Pairs(tuple((name, text or words.DASH) for name, text in facts))
+    facts = sentences.facts(manifest, run.answers)
+    if not run.is_model_used:
+        facts.pop("Model", None)
+    yield Pairs(tuple((name, text or words.DASH) for name, text in facts.items()))
     if manifest.contracts:
         prose = {"licence", "digest"}
         heads = (

@@ -11,6 +11,7 @@ Paper       Cameron, Gelbach, Miller 2011, two-way clustered variances: (1), (2)
          V_qs = sum_ij (d_ij - m)^2 / (nS (nS - 1))
     (2)  V = V_q + max(0, V_s - V_qs)
     (3)  degrees of freedom = V^2 / (V_q^2 / (n - 1) + V_s^2 / (S - 1)), at least 1
+    (4)  V_q of an area under the curve: `auc_variance`, plus 1 / n^2
 
 Symbols     d_ij    of query i and seed j, what an answer is better by than one without private
             data; m, m_i, m_j its means.
@@ -35,6 +36,7 @@ import pandas as pd
 from scipy.special import stdtrit  # scipy.stats takes a second more to import
 
 from dpicl.contract.pipeline import asked_by
+from dpicl.quality.measures import auc_variance
 from dpicl.report import words
 from dpicl.report.blocks import Block, Bullets, FoldedBlock, Paragraph, TableBlock, TableCell
 from dpicl.report.load import Manifest, Run
@@ -217,7 +219,7 @@ def fitted(method: str, system: str) -> str:
 def answers_named(system: str, draws: int) -> str:
     """Answers of a model, in a sentence."""
     asked, model = asked_by(system)
-    averaged = f" averaged over {draws} draws" if asked == "averaged" else ""
+    averaged = f" {words.averaged(draws)}" if asked == "averaged" else ""
     return f"in-context answers{f' of {model}' if model else ''}{averaged}"
 
 
@@ -254,7 +256,8 @@ def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
     said = (
         f"{about}, better than {than} by more than noise: {'; '.join(better)}"
         if better
-        else f"{about}: nothing was better than {than} by more than noise"
+        else f"{about}: in {words.MEASURES[metric]} nothing was better than {than} by more than "
+        f"noise"
     )
     return f"{said}; worse: {'; '.join(worse)}." if worse else f"{said}."
 
@@ -266,7 +269,8 @@ def _how(run: Run) -> str:
         "best without private data, the majority label or the model without demonstrations "
         f"(zero-shot); ± is half of {intervals(run)}. Marked: intervals that exclude 0. Nothing "
         "was picked by its result: shots are the largest number of the run, and “from” holds at "
-        "every larger ε of the run. At ε = ∞ nothing is protected."
+        "every larger ε of the run."
+        f"{' At ε = ∞ nothing is protected.' * run.manifest.is_unprotected}"
     )
 
 
@@ -344,6 +348,26 @@ def gain_of_means(
     )
     half = _half(of_queries, min(counts) - 1, of_seeds, max(seeds - 1, 1), of_both)
     return Gain(shares[0] - shares[1], min(1.0, half))
+
+
+def auc_gain(run: Run, part: pd.DataFrame, system: str, epsilon: float) -> Gain:
+    """How far the area under a classifier's curve is above that of chance, by (2), (3) and (4);
+    unknown where the shares of two labels are.
+    """
+    dataset = part["dataset"].iloc[0]
+    rows = part[(part["system"] == system) & (part["epsilon"] == epsilon)]
+    areas = rows["auc"].dropna().to_numpy()
+    larger = run.manifest.majority.get(dataset, math.nan)
+    count = float(rows["query_count"].mean())
+    groups = (larger * count, (1 - larger) * count)
+    labels = {cell.label_count for cell in run.labelled if cell.dataset == dataset}
+    if not len(areas) or labels != {2} or not min(groups) >= 1:
+        return Gain(math.nan, math.nan)
+    area = float(areas.mean())
+    of_queries = max(auc_variance(area, *groups), auc_variance(area, *groups[::-1])) + count**-2
+    of_seeds = float(areas.var(ddof=1)) / len(areas) if len(areas) > 1 else 0.0
+    half = _half(of_queries, min(groups), of_seeds, max(len(areas) - 1, 1))
+    return Gain(area - 0.5, min(1.0, half))
 
 
 def gain_over_seeds(means: np.ndarray, bar: float | np.ndarray) -> Gain:

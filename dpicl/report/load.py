@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 from dpicl.data.text_files import Formed
 from dpicl.ground.errors import DataError, RunError
 from dpicl.ground.yaml_file import validate
+from dpicl.methods import METHODS
 from dpicl.methods.evaluation import results_frame_columns
 from dpicl.models.asking import AskedBy
 from dpicl.models.kinds import kind_named
@@ -37,6 +39,7 @@ from dpicl.runs.client_reports import Counted
 from dpicl.runs.results import TIMING_COLUMNS
 from dpicl.runs.worth import WORTH
 
+DEMONSTRATIONS = "demonstrations.json"
 TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
 RESULT_NUMBERS = (
     "seed",
@@ -210,6 +213,13 @@ class Manifest(_Part):
         """Of the model that answers; empty where none does."""
         return self.model.name if self.model else ""
 
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether something was asked or drawn without privacy too."""
+        return math.inf in self.grid.epsilons or any(
+            math.isinf(stated.grid_epsilon) for stated in self.guarantees
+        )
+
     def is_public(self, dataset: str) -> bool:
         """Whether a data set's queries, and what is answered to them, are public: not of one that
         is not known here.
@@ -230,6 +240,18 @@ class ReleasedExamples:
     dataset: str
     seed: str
     cells: dict[str, list[str]]
+
+    @property
+    def file(self) -> str:
+        """Where all of them are, in the run's folder."""
+        return f"units/{self.method}__{self.dataset}__seed{self.seed}/{DEMONSTRATIONS}"
+
+
+def demonstration_files(units: Sequence[ReleasedExamples]) -> str:
+    """The file in the run's folder, or the form of the names of several; empty without one."""
+    if len(units) > 1:
+        return f"units/*/{DEMONSTRATIONS}"
+    return "".join(unit.file for unit in units)
 
 
 @dataclass(frozen=True)
@@ -273,6 +295,13 @@ class Run:
     """What was asked first, and answered."""
     worth: tuple[ReleasedWorth, ...] = ()
 
+    @property
+    def is_model_used(self) -> bool:
+        """Whether the run's model answered queries, or wrote what was released."""
+        return len(self.results) > 0 or any(
+            METHODS[name].model_reads_rows for name in self.manifest.grid.methods if name in METHODS
+        )
+
 
 def load_run(folder: Path) -> Run:
     """Read manifest, results, timings and example demonstrations.
@@ -289,7 +318,7 @@ def load_run(folder: Path) -> Run:
     counted = TypeAdapter(dict[str, Formed])
     demonstrations = tuple(
         ReleasedExamples(*unit, cells)
-        for unit, cells in _by_unit(folder, "demonstrations.json", texts, "lists of texts")
+        for unit, cells in _by_unit(folder, DEMONSTRATIONS, texts, "lists of texts")
     )
     forms = tuple(
         Forms(*unit, cells) for unit, cells in _by_unit(folder, FORMS, counted, "counts of texts")

@@ -1,5 +1,5 @@
-"""What a report begins with: the answer in one sentence, a picture, what models read and said, and
-what it cost; and a run in a few lines for a terminal, and on one page.
+"""What a report begins with: the answer in a few sentences, a picture, what models read and said,
+and what it cost; and a run in a few lines for a terminal, and on one page.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pandas as pd
 
 from dpicl.contract.payment import NOBODY_PAYS
-from dpicl.quality.worth import EXACT
+from dpicl.quality.worth import EXACT, LESS
 from dpicl.report import words
 from dpicl.report.answer import answer, answerers, signs, suits
-from dpicl.report.answers import constant_sentences
+from dpicl.report.answers import constant_answers, constants_in_short
 from dpicl.report.blocks import (
     Banner,
     Block,
@@ -29,6 +29,7 @@ from dpicl.report.blocks import (
 from dpicl.report.cells import FirstAnswers
 from dpicl.report.decision import (
     BESIDE,
+    IN_CONTEXT,
     MOST,
     better_from,
     decision,
@@ -40,41 +41,47 @@ from dpicl.report.decision import (
     promised,
 )
 from dpicl.report.figures import Figures
-from dpicl.report.load import Manifest, Run
+from dpicl.report.load import Manifest, Run, demonstration_files
 from dpicl.report.sentences import asked, formed, sentences_of, smaller
 from dpicl.report.tables import WITHOUT_PRIVATE, main_metrics, of_part, parts
 
 
 def lead(run: Run, gains: pd.DataFrame) -> str:
-    """The answer in one sentence: who is helped, else how good what was released is."""
+    """The answer: who is helped, else how good what was released is."""
     if sentence := answer(run, gains) or next(iter(found(run, gains)), ""):
         return sentence
     for unit in run.worth:
         for released in unit.cells.values():
-            if not next(iter(released.told), "").startswith(EXACT):
-                continue
-            return (
-                f"What {words.method_name(unit.method)} releases of {unit.dataset} is "
-                f"{released.told[0]}; no model was queried."
-            )
-    left = (
-        "what was released, and what it is worth, stands below"
-        if run.worth
-        else "it states what privacy costs, not what accuracy it leaves"
-    )
+            told = next(iter(released.told), "")
+            what = f"hat {words.method_name(unit.method)} releases of {unit.dataset}"
+            if told.startswith(EXACT):
+                return f"W{what} is {told}; no model was queried."
+            if told.startswith(LESS):
+                return f"In w{what} {told}; no model was queried."
+    left = "it states what privacy costs, not what accuracy it leaves"
+    if run.worth:
+        left = "what was released, and what it is worth, stands below"
+    elif files := demonstration_files(run.demonstrations):
+        left = f"it released demonstrations, {files}, and did not measure how good they are"
     return "" if len(run.results) else f"No model was queried in this run: {left}."
 
 
 def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
     """The first blocks of a report: what its answer may not be read as, then what it is seen by."""
-    model = run.manifest.model
+    model = run.manifest.model if run.is_model_used else None
     if model and not model.trained:
         yield Banner(
             "Random weights.",
             "The accuracies of in-context answers mean nothing; they show that the pipeline works.",
         )
-    if constants := tuple(constant_sentences(run.labelled)):
-        yield Banner("One answer to everything.", f"{'; '.join(constants)}.")
+    constants = [*constant_answers(run.labelled)]
+    if constants:
+        told = constants_in_short(constants, run.manifest.model_name)
+        yield Banner("One answer to everything.", f"{told[:1].upper()}{told[1:]}.")
+    if len(constants) > 1:
+        yield FoldedBlock(
+            "Which answer, and how often", (Bullets(tuple(each.sentence for each in constants)),)
+        )
     if figures.gain.svg:
         below = (
             "A stroke is what does best without private data, of the majority label and the model "
@@ -125,12 +132,16 @@ def cost(run: Run) -> Iterator[str]:
     yield from paid(run.manifest)
     if len(run.timings):
         took = words.duration(float(run.timings["seconds"].sum()))
-        yield f"took: {took} of work in {timed_stages(run.manifest)}"
+        yield f"took {took} ({timed_stages(run.manifest)})"
 
 
 def timed_stages(manifest: Manifest) -> str:
     """Those whose times a report has: how long private rows take would tell how many there are."""
-    return "all stages" if manifest.simulated else "the stages that read no private row"
+    return (
+        "work of all stages"
+        if manifest.simulated
+        else "stages that read private rows are not timed"
+    )
 
 
 def paid(manifest: Manifest) -> list[str]:
@@ -142,7 +153,7 @@ def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
     """The same, but for what it cost, as lines of a terminal."""
     if sentence := answer(run, gains):
         yield sentence
-    yield from constant_sentences(run.labelled)
+    yield from _constants(run)
     few = answerers(run, gains)
     if suits(few, run.manifest.grid.epsilons):
         yield from signs(few)
@@ -153,6 +164,12 @@ def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
                 for model, (bare, shown) in query.answers.items()
             )
             yield f"“{query.text}” {'; '.join(said)}; the truth is {query.truth}"
+
+
+def _constants(run: Run) -> list[str]:
+    """That models answer alike whatever they are asked, in one sentence, if they do."""
+    told = constants_in_short([*constant_answers(run.labelled)], run.manifest.model_name)
+    return [told] * bool(told)
 
 
 def story(run: Run) -> list[str]:
@@ -182,7 +199,7 @@ def overview(run: Run, about: str) -> Report:
     """The same on one page, with what private data add in a table; `about` says which run it is."""
     before, after = _facts(run)
     facts = (
-        *constant_sentences(run.labelled),
+        *_constants(run),
         *before,
         *promised(run.manifest),
         *paid(run.manifest),
@@ -204,12 +221,14 @@ def _facts(run: Run) -> tuple[list[str], list[str]]:
 
 
 def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> str:
-    """One method on one data set: means over seeds by epsilon at the most shots, beside classifiers
-    and what needs no private data.
+    """One method on one data set: means over seeds by epsilon at the most shots, with all draws
+    averaged where there are several, beside classifiers and what needs no private data.
     """
-    most = _with_most_shots(part, "icl")
+    single, averaged = (_with_most_shots(part, system) for system in IN_CONTEXT)
+    is_averaged = bool(_by_epsilon(averaged, metric))
+    system, most = (IN_CONTEXT[1], averaged) if is_averaged else (IN_CONTEXT[0], single)
     means = most[most["epsilon"].notna()].groupby("epsilon")[metric].mean()
-    private = _by_epsilon(most, metric)
+    private = ", ".join(_by_epsilon(most, metric)) or "not measured"
     beside = {
         "without privacy": means.get(math.inf, math.nan),
         **{
@@ -221,25 +240,23 @@ def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> s
         f"{words.number(mean)} {name}" for name, mean in beside.items() if not math.isnan(mean)
     ]
     if shown:
-        least = better_from(gains[gains["system"] == "icl"])
+        least = better_from(gains[gains["system"] == system])
         shown.append(
             "at no ε better than that by more than noise"
             if math.isnan(least)
             else f"better by more than noise from ε = {words.epsilon(least)} on"
         )
     about = f"{words.method_name(part['method'].iloc[0])} on {part['dataset'].iloc[0]}"
+    if is_averaged:
+        private = f"{words.averaged(draws)} {private}"
+        shown.append(f"of the first draw alone {', '.join(_by_epsilon(single, metric))}")
     return (
-        f"{about}: {words.MEASURES[metric]} "
-        f"{'; '.join([', '.join(private) or 'not measured', *shown, *_beside(part, metric, draws)])}"  # noqa: E501
+        f"{about}: {words.MEASURES[metric]} {'; '.join([private, *shown, *_beside(part, metric)])}"
     )
 
 
-def _beside(part: pd.DataFrame, metric: str, draws: int) -> Iterator[str]:
-    """Averaged draws, and classifiers, on all released rows or on what the method's baselines
-    read.
-    """
-    if private := _by_epsilon(_with_most_shots(part, "averaged"), metric):
-        yield f"averaged over {draws} draws {', '.join(private)}"
+def _beside(part: pd.DataFrame, metric: str) -> Iterator[str]:
+    """Classifiers, on all released rows or on what the method's baselines read."""
     for system in BESIDE:
         if private := _by_epsilon(part[part["system"] == system], metric):
             yield f"{fitted(part['method'].iloc[0], system)} {', '.join(private)}"

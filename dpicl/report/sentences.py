@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from typing import Any
 
 import pandas as pd
 
 from dpicl.contract.periods import ONCE
 from dpicl.data.text_files import FORM_WORDS, Formed
+from dpicl.ground.nouns import many
+from dpicl.methods import METHODS
 from dpicl.models.kinds import kind_named
 from dpicl.report import words
 from dpicl.report.blocks import Block, Heading, Paragraph, TableBlock
@@ -123,9 +126,9 @@ def what_was_run(
             f"{'shot' if grid.shots == [1] else 'shots'}"
         )
     if grid.seeds:
-        parts.append(f"{len(grid.seeds)} {'seed' if len(grid.seeds) == 1 else 'seeds'}")
+        parts.append(f"{many(len(grid.seeds), 'seed')}")
     if grid.queries:
-        parts.append(f"at most {grid.queries} queries of each")
+        parts.append(f"at most {many(grid.queries, 'query', 'queries')} of each")
     if grid.draws > 1:
         parts.append(
             f"each query asked {grid.draws} times, with shots drawn anew from the same release: "
@@ -191,10 +194,13 @@ def caption(measure: str, *, by_rate: bool) -> str:
 
 def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
     """What reproducing the run takes; empty where it was not recorded."""
-    options = (
-        f"{method}: " + ", ".join(f"{name} {value}" for name, value in own.items())
-        for method, own in manifest.options.items()
-    )
+    methods = {*manifest.grid.methods, *(stated.method for stated in manifest.guarantees)}
+    used = {
+        method: _options(chosen)
+        for method, chosen in manifest.options.items()
+        if method in methods or method not in METHODS
+    }
+    options = (f"{method}: {stated}" for method, stated in used.items() if stated)
     model = None
     if (answering := manifest.model) is not None:
         model = ". ".join(filter(None, (named(answering), answering.note, answers(counts))))
@@ -208,6 +214,25 @@ def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
         ),
     }
     return {name: text for name, text in texts.items() if text is not None}
+
+
+def _options(chosen: Mapping[str, Any]) -> str:
+    """Those that are stated, with their values; the method decides the others."""
+    return ", ".join(
+        f"{name} {_value(value)}" for name, value in chosen.items() if value not in (None, [], {})
+    )
+
+
+def _value(value: object) -> str:
+    match value:
+        case dict():
+            return words.listing([f"{name} ({_options(own)})" for name, own in value.items()])
+        case list():
+            return words.listing([_value(each) for each in value])
+        case bool():
+            return "yes" if value else "no"
+        case _:
+            return str(value)
 
 
 def named(model: Model) -> str:

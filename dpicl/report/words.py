@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from dpicl.contract.pipeline import asked_by
+from dpicl.ground.nouns import many
 from dpicl.methods import METHODS
 
 DASH = "–"
@@ -55,14 +56,22 @@ def system_name(slug: str) -> str:
     return f"{name}, {model}" if model else name
 
 
+def reads_rows(method: str) -> bool:
+    """Whether a method's baselines are classifiers with noise of their own, fitted on the private
+    rows and not on what the method releases.
+    """
+    return method in METHODS and METHODS[method].baselines_read == "private"
+
+
+def averaged(draws: int) -> str:
+    """Of the answers with several draws of shots from one release."""
+    return f"averaged over {many(draws, 'draw')}"
+
+
 def fitted_name(method: str, system: str) -> str:
     """What a baseline was fitted on."""
     variant = system.partition("-")[2]
-    on = (
-        "the rows, diffprivlib's noise"
-        if method in METHODS and METHODS[method].baselines_read == "private"
-        else f"rows of {method_name(method)}"
-    )
+    on = "the rows, diffprivlib's noise" if reads_rows(method) else f"rows of {method_name(method)}"
     return f"{on}, {variant}" if variant else on
 
 

@@ -32,6 +32,7 @@ from dpicl.ground.files import (
     write_arrays,
     write_json,
 )
+from dpicl.ground.nouns import many
 from dpicl.ground.types import PrivateTable
 from dpicl.home.accounts import open_ledger
 from dpicl.ledger import Ledger, ReleaseCharge
@@ -129,7 +130,7 @@ def charge(folder: UnitFolder) -> str:
         for key, named in releases.items()
     }
     write_json(path, charges, mode=PRIVATE_MODE, replace=True)
-    return f"{len(missing)} releases to write"
+    return f"{many(len(missing), 'release')} to write"
 
 
 def charged(folder: UnitFolder) -> dict[str, str]:
@@ -226,7 +227,7 @@ def release(folder: UnitFolder) -> str:
     for written in charges.values() if folder.method.model_reads_rows else ():
         forget(folder.settings, written["release"])
     gather(folder, published)
-    return f"{len(published)} releases"
+    return many(len(published), "release")
 
 
 def progress_writer(
@@ -299,7 +300,7 @@ def advance(folder: UnitFolder) -> str:
     }
     gather(folder, {key: method.encode(released) for key, released in windows.items()})
     return (
-        f"{sum(its.made for its in progress)} periods released now, until "
+        f"{many(sum(its.made for its in progress), 'period')} released now, until "
         f"{plan.period_of(unit.dataset)}"
     )
 
@@ -336,7 +337,7 @@ def prepare_stage(name: str) -> Stage:
         asked = _charged_points(folder)
         marks = marked(folder.rows, folder.unit.method, asked)
         write_arrays(folder.private / MARKS, marks, mode=PRIVATE_MODE)
-        return f"{len(asked)} cells to draw"
+        return f"{many(len(asked), 'cell')} to draw"
 
     return unit_stage(name, MARKS, private=True)(prepare)
 
@@ -352,7 +353,7 @@ def count(run: str, unit_key: str, part: int, parts: int) -> str:
     with timed(folder.run, unit_key, "count", f"-{part}"):
         for number in batches.numbers(part, parts) if asked else ():
             counted(rows, folder.unit.method, batches, number, asked)
-    return f"part {part + 1} of {parts}, {len(asked)} releases"
+    return f"part {part + 1} of {parts}, {many(len(asked), 'release')}"
 
 
 @cache
@@ -366,7 +367,7 @@ def draw_stage(name: str) -> Stage:
         marks = read_arrays(stored) if stored.exists() else {}
         drafts = drafted(folder.rows, folder.unit.method, asked, marks) if asked else {}
         write_drafts(folder, drafts)
-        return f"{len(asked)} releases"
+        return many(len(asked), "release")
 
     return unit_stage(name, DRAFTS, private=True)(draw)
 
@@ -383,7 +384,7 @@ def derive_stage(name: str) -> Stage:
             for cell, drawn in read_draws(folder).items()
         }
         write_arrays(folder.path / ROWS, rows)
-        return f"{len(rows)} sets of rows"
+        return many(len(rows), "set of rows", "sets of rows")
 
     return unit_stage(name, ROWS, reads_rows=False)(derive)
 
@@ -408,7 +409,7 @@ def generate(run: str, unit_keys: Sequence[str], part: int = 0, parts: int = 1) 
             public = few_shot_generation.write_public(folder.texts, folder.unit, writer)
             encode = on_texts(folder.unit.method).encode
             write_json(path, {cell.key: encode(texts) for cell, texts in public.items()})
-    return f"{sum(map(len, wanted))} releases of {len(begun)} units now"
+    return f"{many(sum(map(len, wanted)), 'release')} of {many(len(begun), 'unit')} now"
 
 
 def _missing(folder: UnitFolder, part: int, parts: int) -> dict[str, str]:
@@ -460,7 +461,7 @@ def consult(folder: UnitFolder) -> str:
     settings = folder.settings
     if not missing:
         write_text_drafts(folder, {})
-        return f"0 times {contract.query_count} answers"
+        return f"0 times {many(contract.query_count, 'answer')}"
     train = folder.rows.train()
     draws = folder.draws
     plan = read_plan(folder.run)
@@ -498,4 +499,4 @@ def consult(folder: UnitFolder) -> str:
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
     drafts = dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
     write_text_drafts(folder, drafts)
-    return f"{len(drafts)} times {contract.query_count} answers"
+    return f"{len(drafts)} times {many(contract.query_count, 'answer')}"

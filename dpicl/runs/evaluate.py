@@ -34,6 +34,7 @@ from dpicl.ground.files import (
     write_arrays,
     write_json,
 )
+from dpicl.ground.nouns import many
 from dpicl.ground.types import QueryTable
 from dpicl.home.accounts import ledger_key, open_ledger
 from dpicl.methods import METHODS, tabular, tabular_method
@@ -199,8 +200,8 @@ def serialize(folder: UnitFolder) -> str:
     # where prompts are private; else they stand there already
     write_row_groups(folder.path / PROMPTS, _tables(()))
     if folder.declared.evaluation == "charged":
-        return f"prompts of {len(counts)} cells"
-    return f"{sum(counts)} prompts in {len(counts)} cells"
+        return f"prompts of {many(len(counts), 'cell')}"
+    return f"{many(sum(counts), 'prompt')} in {many(len(counts), 'cell')}"
 
 
 def _cell_file(folder: UnitFolder, number: int) -> Path:
@@ -414,7 +415,7 @@ def fit_baselines(folder: UnitFolder) -> str:
         for cell, metrics in measured.items()
     ]
     write_json(folder.path / BASELINES, rows)
-    return f"{len(rows)} models"
+    return many(len(rows), "model")
 
 
 @unit_stage("evaluate", RESULTS, "owner", reads_rows=False)
@@ -427,7 +428,7 @@ def evaluate(folder: UnitFolder) -> str:
         else {"public": _exact_metrics, "charged": _charged_metrics}[evaluation](folder)
     )
     write_json(folder.path / RESULTS, rows)
-    return "nothing is measured" if evaluation == "none" else f"{len(rows)} results"
+    return "nothing is measured" if evaluation == "none" else many(len(rows), "result")
 
 
 def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:

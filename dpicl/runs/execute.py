@@ -33,6 +33,7 @@ from dpicl.ground.errors import (
     StageFailed,
 )
 from dpicl.ground.files import locked
+from dpicl.ground.nouns import many
 from dpicl.ground.printable import filter_streams
 from dpicl.ground.processes import ONE_THREAD, OWN_GROUP, VISIBLE, fork_server, gpus_here
 from dpicl.home.settings import Settings
@@ -296,7 +297,7 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
         if schedule.failures:
             _raise(run, schedule.failures)
         remove_private(run, Settings.current())
-        return f"{len(plan.units)} units, {len(missing)} of them now"
+        return f"{many(len(plan.units), 'unit')}, {len(missing)} of them now"
 
 
 def _strands(run: Path, plan: Plan, keys: Iterable[str]) -> Iterator[_Strand]:

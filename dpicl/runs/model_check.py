@@ -25,6 +25,7 @@ import numpy as np
 import dpicl
 from dpicl.ground.errors import DpiclError, ModelError
 from dpicl.ground.files import read_json, sha256_of, write_json
+from dpicl.ground.nouns import many
 from dpicl.ground.processes import gpus_here
 from dpicl.home.settings import Settings
 from dpicl.methods.public_questions import check_scores, check_votes
@@ -121,7 +122,9 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
         generate = partial(scorer.generate, PROMPTS[:2], Sampling(_NEW_TOKENS))
         texts = public_answer(spec.name, generate)
         yield CheckedStep(
-            "writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts"
+            "writes",
+            True,
+            f"{many(sum(map(len, texts)), 'character')} in {many(len(texts), 'text')}",
         )
 
 

@@ -23,6 +23,7 @@ from dpicl.contract import Contract
 from dpicl.data.report_counts import Counts
 from dpicl.ground.errors import ParameterError, RunError
 from dpicl.ground.files import make_private_folder, read_arrays, read_json, sha256_of, write_json
+from dpicl.ground.nouns import many
 from dpicl.ground.printable import tell_holder
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
@@ -175,11 +176,11 @@ def write_verdicts(run: str, dataset: str) -> str:
         verdicts.write(validation_file(dataset), content)
     check_rules(rules, violated, dataset)
     if verdicts.is_public:
-        return f"{len(rules)} rules, {len(counts)} warnings"
+        return f"{many(len(rules), 'rule')}, {many(len(counts), 'warning')}"
     if counts:
         warned = warnings_of(rules, violated, dataset)
         tell_holder(f"{warned}; all verdicts are in {verdicts.folder}")
-    return f"{len(rules)} rules checked"
+    return f"{many(len(rules), 'rule')} checked"
 
 
 validate = stage("validate")(write_verdicts)
@@ -207,7 +208,7 @@ def split(run: str, dataset: str) -> str:
         _hold(folder, rows)
     # none of the rows is held out in private
     if contract.tells_row_count and contract.evaluation != "charged":
-        return f"{protected} rows to protect, {asked} of {held_out} held-out rows to ask"
+        return f"{many(protected, 'row')} to protect, {asked} of {held_out} held-out rows to ask"
     return "rows split"
 
 

@@ -21,6 +21,7 @@ from dpicl.contract.pipeline import Cell, Unit
 from dpicl.contract.text import PUBLISHED
 from dpicl.data.reading.encode import label_codes
 from dpicl.ground.files import finite, read_json, write_csv, write_json
+from dpicl.ground.nouns import many
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts, tabular_method, unit_of
@@ -84,7 +85,7 @@ def collect(run: str) -> str:
     write_csv(folder / "timings.csv", TIMING_COLUMNS, timings_of(folder, plan.units))
     write_worth(folder, plan, settings)
     write_json(folder / MANIFEST, _manifest(folder, plan, settings), replace=True)
-    return f"{len(rows)} results"
+    return many(len(rows), "result")
 
 
 def results_of(folder: Path, units: Iterable[str]) -> list[dict[str, Any]]:

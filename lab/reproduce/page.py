@@ -22,6 +22,7 @@ from dpicl.report.blocks import (
     TableCell,
 )
 from lab.published.cells import Paper, PrintedTable
+from lab.reproduce.computed import COMPUTED
 from lab.reproduce.constant import MAJORITY, NOTHING_SHOWN, Beside, first_line, is_answer
 from lab.reproduce.made import Made
 from lab.reproduce.meanings import COUNTED, DIFFERS, MEANINGS, MISPRINTED, NOT_RUN, WITHIN
@@ -75,9 +76,12 @@ def _within(verdicts: Sequence[Verdict]) -> list[Beside]:
 def page_of(paper: Paper, found: Judged, made: Made) -> Report:
     """The whole page, in reading order."""
     ran = [side.name for side in made.runs.values()]
-    about = f"{paper.title}; answered by {words.listing(list(made.models))}; " + (
+    by = f"answered by {words.listing(list(made.models))}; " + (
         f"runs {words.listing(ran)}" if ran else "no run is finished"
     )
+    if all(table.name in COMPUTED for table, _ in found):
+        by = "computed, without a run or a model"
+    about = f"{paper.title}; {by}"
     texts = Counter(
         verdict.text
         for _, verdicts in found

@@ -15,6 +15,7 @@ import yaml
 from dpicl.contract import load_contract
 from dpicl.contract.load import json_schema
 from dpicl.methods import METHODS
+from dpicl.methods.base import head_of
 from dpicl.release.pipelines import load_pipelines, units_of
 from tasks.expectations import suite
 
@@ -33,6 +34,7 @@ HEADED = sorted(
     + [ROOT / "dpicl" / "data" / "central" / "aggregate.py"]
     + [ROOT / "dpicl" / "methods" / f"{method}.py" for method in METHODS]
 )
+PIPELINES = ROOT / "pipelines.yaml"
 MAX_FILE_LINES, MAX_BODY_LINES = 600, 100
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -50,6 +52,22 @@ def head_fields(text: str) -> list[str]:
 def test_a_mechanism_states_its_terms_in_order(path: Path) -> None:
     head = ast.get_docstring(ast.parse(path.read_text())) or ""
     assert head_fields(head) == list(HEAD)
+
+
+@pytest.mark.parametrize("path", HEADED, ids=name_of)
+def test_a_head_can_be_read_alone(path: Path) -> None:
+    """It is printed on certificates and cards, where no other head is."""
+    _, fields = head_of(ast.get_docstring(ast.parse(path.read_text())) or "")
+    heads = "|".join(other.stem for other in HEADED)
+    assert not re.search(rf"(those of|what|as|see) `({heads})`", " ".join(fields.values()))
+
+
+def test_a_title_of_a_pipeline_can_be_read_alone() -> None:
+    titles = [each["title"] for each in yaml.safe_load(PIPELINES.read_text())["pipelines"].values()]
+    assert len(set(titles)) == len(titles)
+    assert not [
+        title for title in titles if re.match(r"(The same|These|Those|It|As above)\b", title)
+    ]
 
 
 def test_a_head_out_of_order_or_with_a_gap_would_be_noticed() -> None:

@@ -238,7 +238,7 @@ def of_age(bought: object, **age: object) -> dict[str, Any]:
             {"fields": [{"name": "a", "constraints": {"enum": [["b"]]}}]},
             "fields.0.constraints.enum: got",
         ),
-        ({"fields": [{"name": "bought"}] * 2}, "customers.json: names 1 columns twice"),
+        ({"fields": [{"name": "bought"}] * 2}, "customers.json: names 1 column twice"),
         (
             {"fields": [{"name": "age", "type": "integer"}]},
             "label=bought: expected one of the 1 columns of customers.json",

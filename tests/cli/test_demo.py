@@ -33,9 +33,8 @@ def test_the_demo_needs_no_data_folder_and_shows_two_models_side_by_side(place: 
         row["system"] for row in found
     }
     assert {row["query_count"] for row in found if row["system"].startswith("icl")} == {"6"}
-    assert "What GDP-TabICL releases of diabetes at ε = 10 " in done.stdout
-    assert "tiny (" in done.stdout
-    assert "bundled (" in done.stdout
+    assert " beyond noise to tiny and bundled." in done.stdout
+    assert "GDP-TabICL, ε = 10 (│ without private data)\n  tiny     " in done.stdout
 
 
 @pytest.mark.exhaustive
@@ -70,8 +69,8 @@ def test_without_an_index_the_bundled_model_answers_and_one_sentence_says_so(
         "So the bundled model answers alone, which compares rows and knows no language."
         in done.stdout
     )
-    assert "What AIM-TabICL releases of diabetes at ε = 1 " in done.stdout
-    assert "smollm2 (" not in done.stdout
+    assert "What AIM-TabICL releases of diabetes helps " in done.stdout
+    assert "smollm2  " not in done.stdout
     assert next((tmp_path / ".dpicl" / "runs").glob("demo-*/report.html")).stat().st_size > 10_000
 
 
@@ -104,7 +103,7 @@ def test_the_demo_as_shipped_asks_a_real_language_model(place: Place) -> None:
         for by in ("", "@bundled")
         for epsilon in ("1.0", "10.0")
     )
-    assert "smollm2 (" in done.stdout and numbers["aim_tabicl", "lr", "1.0"] > 0.6
+    assert "  smollm2  " in done.stdout and numbers["aim_tabicl", "lr", "1.0"] > 0.6
     again = place.dpicl(f"run shipped-demo {SMALL} --run-id again", timeout=600, **CLOSED)
     # the cache holds: a scheduled demo needs no index
     assert again.returncode == 0

@@ -149,7 +149,7 @@ def test_a_private_table_runs_by_a_pipeline_with_baselines_and_the_dry_run_says_
 ) -> None:
     out = cli(f"run gdp-tabicl {GRID} --dry-run")
     assert "Baselines of GDP-TabICL on till are left out" in out
-    assert "the model answered public prompts" in out
+    assert "The model works: it answered public test prompts. Nothing is charged yet." in out
 
 
 QUOTED: dict[str, tuple[dict[str, Any], Callable[[Place], Any]]] = {

@@ -39,8 +39,8 @@ def test_a_model_that_answered_is_not_opened_again(
         "dpicl.cli.planned_run.probe", lambda _: pytest.fail("the model is asked again")
     )
     again = cli(f"run demo {GRID} --model tiny --dry-run")
-    assert "the model answered public prompts, as" in first
-    assert "the model answered public prompts on 2" in again
+    assert "it answered public test prompts. Nothing" in first
+    assert "it answered public test prompts on 2" in again
     assert len(list((till.home / "models" / FOLDER).iterdir())) == 1
 
 

@@ -15,7 +15,8 @@ from dpicl.cli.planned_run import _look
 from dpicl.cli.terminal import HEARTBEAT, QUIET, Count, counted
 from dpicl.ground.files import write_json
 from dpicl.home.settings import Settings
-from dpicl.runs.artefacts import PART, RESULTS
+from dpicl.report import REPORT
+from dpicl.runs.artefacts import PART, PROMPTS, RESULTS
 from dpicl.runs.draw import progress_writer
 from dpicl.runs.plan import make_plan
 from dpicl.runs.probe import PROBE
@@ -110,11 +111,17 @@ def test_a_run_says_what_its_models_do(place: Place) -> None:
 
         assert detail() == "opening and checking tiny"
         write_json(folder / PROBE, {})
-        assert detail() == ""
+        assert detail() == "reading rows and drawing releases of 1 unit"
+        write_json(folder / "units" / key / "released_groups.json", {})
+        assert detail() == "writing prompts"
+        (folder / "units" / key / PROMPTS).touch()
+        assert detail() == "asking tiny"
         for part, done in enumerate((90, 40)):
             progress_writer([open_unit(str(folder), key)], "answering, query", f"{PART}{part}")(
                 done, 90
             )
         assert detail() == "answering, query 40 of 90"
         write_json(folder / "units" / key / RESULTS, {})
-        assert detail() == ""
+        assert detail() == "writing the report"
+        (folder / REPORT).touch()
+        assert detail() == "closing the workers"

@@ -17,7 +17,7 @@ from dpicl.report import build_report
 from dpicl.report.content import cell_label, examples
 from dpicl.report.decision import Gain, better_from
 from dpicl.report.figures import epsilon_places
-from dpicl.report.load import load_run
+from dpicl.report.load import demonstration_files, load_run
 from dpicl.report.words import mass
 
 from .report_folder import Page, built, line, manifest, markdown_row, rows, write_run
@@ -159,11 +159,11 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
     html, markdown = built(write_run(tmp_path, results=results))
     for text in (html.replace("\u00a0", " "), markdown):
         assert (
-            "DP few-shot generation on trec: nothing was better than answers without "
+            "DP few-shot generation on trec: in accuracy nothing was better than answers without "
             "demonstrations (0.450) by more than noise; worse: in-context answers at ε = 1." in text
         )
         assert "+0.117" not in text and "0.033" in text
-        assert "releases of trec at ε = 1 is worse than nothing for" in text
+        assert "releases of trec is worse than nothing for some-model at ε = 1 (" in text
     assert markdown_row(markdown, "DP few-shot generation")[1:4] == [
         "trec",
         "zero-shot 0.450",
@@ -234,7 +234,7 @@ def test_without_results_the_guarantees_stand_beside_table_v_and_its_errata(tmp_
     (folder / "results.csv").unlink()
     (folder / "timings.csv").unlink()
     html, markdown = built(folder)
-    assert "This run has no results." in html and "No model was queried" in html
+    assert 'id="accuracy"' not in html and "No model was queried" in html
     table = markdown[markdown.index("| method | data set | ε = 1 | ε = 5 |") :]
     assert (
         "| GDP-TabICL | calhousing | 0.295 (paper 0.295) | 3.417 (paper 4.416, differs) | 0 |"
@@ -248,6 +248,44 @@ def test_without_results_the_guarantees_stand_beside_table_v_and_its_errata(tmp_
     assert "bank" not in markdown[markdown.index("### Slips") :]
     # an erratum of a table that is not quoted
     assert "| III |" not in markdown
+
+
+def test_a_run_that_asks_nothing_speaks_of_no_answers_and_names_its_demonstrations(tmp_path):
+    """Nor of models, of what has no noise, or of methods that it does not have."""
+    options = {
+        "gdp_tabicl": {"sum_origin": "centre", "shot_selection": [], "clip": None},
+        "ldp_tabicl": {"encoding": "k-ary"},
+        "all methods": {"same_shots": False},
+    }
+    model = {"name": "small", "kind": "bundled", "trained": True, "note": "a teaching model"}
+    folder = write_run(
+        tmp_path,
+        results=[],
+        demonstrations={"epsilon=1.0,shots=1": ["Age 32. Yes"]},
+        guarantees=[each for each in GUARANTEES if each["epsilon"] != "inf"],
+        grid={**manifest()["grid"], "epsilons": [1], "seeds": [0]},
+        model=model,
+        options=options,
+    )
+    file = "units/gdp_tabicl__adult__seed0/demonstrations.json"
+    for text in built(folder):
+        plain = text.replace("\u00a0", " ")
+        assert f"it released demonstrations, {file}, and did not measure how good they" in plain
+        assert f"All are in the run's folder: {file}." in plain
+        assert "gdp_tabicl: sum_origin centre; all methods: same_shots no" in plain
+        for untrue in ("Not a general", "the model saw", "ε = ∞", ">Accuracy<", "## Accuracy"):
+            assert untrue not in plain
+        assert "ldp_tabicl" not in plain and "&#91;" not in plain and "teaching" not in plain
+
+
+@pytest.mark.parametrize(("seeds", "shown"), [(1, "__seed0/"), (2, "units/*/")])
+def test_last_lines_of_a_run_say_where_its_demonstrations_are(tmp_path, seeds, shown):
+    cells = {"epsilon=1.0,shots=1": ["Age 32. Yes"]}
+    write_run(tmp_path, results=[], demonstrations=cells)
+    for seed in range(1, seeds):
+        (unit := tmp_path / "units" / f"gdp_tabicl__adult__seed{seed}").mkdir()
+        (unit / "demonstrations.json").write_text(json.dumps(cells), encoding="utf-8")
+    assert shown in demonstration_files(load_run(tmp_path).demonstrations)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +371,7 @@ def test_energy_and_co2_follow_from_equation_2(tmp_path):
     energy = {"power_watts": 300, "kg_co2_per_kwh": 0.3633}
     _, markdown = built(write_run(tmp_path, timings=timings, energy=energy, simulated=True))
     assert "this is 0.6000 kWh and 217.980 g CO₂eq" in markdown  # 300 W x 2 h / 1000, x 0.3633
-    assert " in all stages together; stages" in markdown
+    assert " h together (work of all stages); stages" in markdown
     assert mass(1.5) == "1.500 kg"
 
 
@@ -345,7 +383,7 @@ def test_of_private_rows_times_are_of_some_stages_and_no_energy_is_reckoned(tmp_
     energy = {"power_watts": 300, "kg_co2_per_kwh": 0.3633}
     budget = ["a: 1 release, charged now"]
     _, markdown = built(write_run(tmp_path, timings=timings, energy=energy, budget=budget))
-    assert "- took: 60.0 min of work in the stages that read no private row." in markdown
+    assert "- took 60.0 min (stages that read private rows are not timed)." in markdown
     assert "kWh" not in markdown and "all stages" not in markdown
     assert "- a: 1 release, charged now." in markdown
 
@@ -450,7 +488,6 @@ def test_a_bare_manifest_is_enough(tmp_path):
     )
     html, markdown = built(tmp_path)
     for text in (html, markdown):
-        assert "This run has no results." in text
         assert "This run states no guarantee." in text
         assert "The run did not state its limits." in text
         assert "The run did not state its budget." in text

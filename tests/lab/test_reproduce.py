@@ -70,6 +70,8 @@ def test_every_printed_number_has_a_place_in_its_pipeline(
 def test_arithmetic_tables_come_out_as_printed(place: Place, capsys: Capture) -> None:
     told = said(capsys, "reproduce", "dp-tabicl", "V")
     assert "Of 40 printed numbers 38 are equal and 2 are misprinted." in told
+    page = (place.root / "home" / "runs" / "dp-tabicl.md").read_text()
+    assert "; computed, without a run or a model" in page and "answered by" not in page
     told = said(capsys, "reproduce", "dp-few-shot", "9")
     assert "Of 20 printed numbers 20 are bounds." in told
 

@@ -93,23 +93,25 @@ def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_
 ) -> None:
     page, told = (both / "report.html").read_text(), story(load_run(both))
     begun = [
-        "What MST-TabICL releases of shop at ε = 1 ".replace(" = ", "\u00a0=\u00a0"),
+        '<p class="lead">',
         "<svg",
         "The first queries, with 2 demonstrations",
         "charged: ",
     ]
     places = [page.index(text) for text in begun]
     assert places == sorted(places) and places[-1] < page.index('<section id="')
-    sentence = next(
-        line for line in told if line.startswith("What MST-TabICL releases of shop at ε = 1 ")
-    )
-    for (method, system, epsilon, _), accuracy in {
-        **_numbers(both),
-        **_numbers(both, "tiny"),
-    }.items():
-        if (method, system, epsilon) == ("mst_tabicl", "icl", "1.0"):
-            assert f"(accuracy {float(accuracy):.3f}, without private data " in sentence
-    assert all(name in sentence for name in ("fake (", "tiny (", "logistic regression ("))
+    sentence, lines = told[0], iter(told)
+    assert "beyond noise" in sentence or "than nothing for" in sentence
+    assert all(name in sentence for name in ("fake", "tiny", "logistic regression"))
+    next(told for told in lines if told.startswith("MST-TabICL, ε = 1 "))
+    bars = dict(zip(("fake", "tiny", "logistic regression"), lines, strict=False))
+    for model, name in {"": "fake", "tiny": "tiny"}.items():
+        (accuracy,) = (
+            float(accuracy)
+            for (method, system, epsilon, _), accuracy in _numbers(both, model).items()
+            if (method, system, epsilon) == ("mst_tabicl", "icl", "1.0")
+        )
+        assert bars[name].startswith(f"  {name} ") and bars[name].endswith(f" {accuracy:.2f}")
     order = [told.index(sentence)] + [
         next(i for i, line in enumerate(told) if text in line)
         for text in ("│ without private", "the truth is", "charged: ")

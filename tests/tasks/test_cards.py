@@ -66,6 +66,7 @@ def test_both_say_what_the_certificate_says(place: Place, cli: Cli, table: str) 
     assert card.data.configs == [{"config_name": "default", "data_files": out.name}]
     features = {one["name"]: one["dtype"] for one in card.data.dataset_info["features"]}
     assert set(features) == set(pq.read_schema(out).names) and features["age"] == "int64"
+    assert "Source: t, whose licence is: l." in card.text
     loss = certificate.privacy_loss
     assert stated["dpicl:epsilon"] == "0.5" and float(stated["dpicl:delta"]) == 0
     assert stated["dpicl:unit"] == loss.privacy_unit
@@ -76,6 +77,23 @@ def test_both_say_what_the_certificate_says(place: Place, cli: Cli, table: str) 
     assert certificate.product.file is not None
     (file,) = stated["distribution"]
     assert (file["contentUrl"], file["sha256"]) == (out.name, certificate.product.file.sha256)
+
+
+def test_a_card_of_private_records_says_so_and_all_that_is_not_covered(
+    place: Place, cli: Cli
+) -> None:
+    """Of the method that is used where none is named, in words and not by another's name."""
+    content = shop(private=True)
+    unpublished = {
+        name: value
+        for name, value in content["source"].items()
+        if name not in ("title", "licence", "citation")
+    }
+    text = released(place, cli, install(place, content | {"source": unpublished}), "rows.csv")
+    card = (text.parent / "README.md").read_text()
+    assert "Source: Private records, which are not published and have no public licence." in card
+    not_covered = card.partition("## Not covered")[2].partition("##")[0]
+    assert "- Queries, which are sent as they are;" in not_covered and "`" not in not_covered
 
 
 def test_what_stands_in_their_place_is_refused_before_a_charge(

@@ -66,7 +66,9 @@ def test_every_label_has_a_quality(method: str, options: Any, label: str | None)
 def test_it_reads_as_lines_and_as_a_page() -> None:
     found = quality_of_label("kind", "mst_tabicl")
     lines, page = str(found), quality_page(found)
-    assert lines.startswith("made_up, MST-TabICL, epsilon 4\n  as exact as ")
+    assert lines.startswith(
+        "made_up, MST-TabICL, epsilon 4\n  noise adds less error than drawing about "
+    )
     assert "on released rows it would seem" in lines and "pMSE" in lines
     for text in (
         "Quality of made_up",

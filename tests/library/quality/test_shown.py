@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 from pydantic import TypeAdapter
 
 import dpicl
 from dpicl.ground.errors import ParameterError
 from dpicl.methods import tabular
+from dpicl.quality.picture import columns_figure
 from dpicl.quality.shown import Shown, Worth, shown
 from dpicl.quality.worth import ReleasePoint
 from tests.library.tabular.test_conditions import SCHEMA, rows
@@ -69,9 +73,35 @@ def test_errors_are_where_nine_in_ten_true_shares_are(tmp_path_factory: Any) -> 
 def test_a_figure_has_a_panel_for_each_and_a_wrong_name_is_one_sentence(release: Any) -> None:
     figure = release.plot(["city", "stars"], pairs=1, simulations=4)
     titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_title(loc="left")]
-    assert titles == ["city", "stars", "city and stars"]
+    assert [title.partition("\n")[0] for title in titles] == ["city", "stars", "city and stars"]
     with pytest.raises(ParameterError, match="columns=town: expected of released rows: age, spent"):
         release.plot(["town"])
+
+
+def test_names_in_a_figure_are_whole_and_none_covers_another() -> None:
+    """Of a dozen bins with long names, and pairs of columns with long names."""
+    years = tuple(f"{1942 + 5 * five}-10-02 to {1947 + 5 * five}-10-01" for five in range(12))
+    tens = tuple(f"{10 * ten} to {10 * ten + 10}" for ten in range(12))
+    long = ("a_rather_long_name_of_it", "another_rather_long_name")
+    panels = [
+        Shown(("born",), (years,), (1 / 12,) * 12, (0.01,) * 12),
+        Shown(long, (tens, years), (1 / 144,) * 144, (0.01,) * 144),
+        Shown(("city", "born"), (("north", "south"), years), (1 / 24,) * 24, (0.01,) * 24),
+    ]
+    figure = columns_figure(panels)
+    FigureCanvasAgg(figure).draw()
+    names = {text.get_text() for axes in figure.axes for text in axes.get_xticklabels()}
+    assert names >= {*years, *tens, "north", "south"}
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert [title.replace("\n", " ") for title in titles] == [
+        "born",
+        f"{' and '.join(long)} 0 to 0.69 %, ± 1",
+        "city and born 0 to 4.2 %, ± 1",
+    ]
+    shown_texts = (text for text in figure.findobj(Text) if text.get_visible() and text.get_text())
+    boxes = [text.get_window_extent() for text in shown_texts]
+    assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
 
 
 def test_what_a_report_stores_is_read_back(release: Any) -> None:
