@@ -66,17 +66,23 @@ def _short(text: str) -> str:
 class DeclarationError(DpiclError):
     """A contract or pipeline file breaks a rule.
 
-    The message reads `FILE: KEY: RULE; expected SHAPE`.
+    The message reads `FILE: KEY: RULE; expected SHAPE`. Where several rules are broken, it is of
+    the first, and `problems` has an error of each.
     """
 
-    def __init__(self, file: str, key: str, rule: str, expected: str = "") -> None:
+    problems: tuple[DeclarationError, ...] = ()
+
+    def __init__(
+        self, file: str, key: str, rule: str, expected: str = "", *, more: str = ""
+    ) -> None:
         file, key, rule, expected = map(_short, (file, key, rule, expected))
         self.file = file
         self.key = key
         self.rule = rule
         self.expected = expected
         where = f"{file}: {key}: " if key else f"{file}: "
-        super().__init__(where + rule + (f"; expected {expected}" if expected else ""))
+        shape = f"; expected {expected}" if expected else ""
+        super().__init__(f"{where}{rule}{shape}{more}")
 
 
 class DataError(DpiclError):
