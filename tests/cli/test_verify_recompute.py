@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dpicl.ground.installed import to_install
 from dpicl.home.settings import Settings
 from dpicl.release.certificate import Certificate, Mechanism, Parameters
 from dpicl.release.certificate_files import certificate_of, signed
@@ -127,8 +128,7 @@ def test_without_the_second_library_a_sentence_says_what_to_install(
     assert done.returncode == 0 and "its price holds" in done.stdout
     (sentence,) = done.stderr.splitlines()
     assert sentence == (
-        "prv_accountant is not installed; type `pip install 'dpicl[local]'` for bounds by a second "
-        "library"
+        "no bounds by a second library: prv_accountant is not installed; " + to_install("local")
     )
 
 
