@@ -84,7 +84,7 @@ def check_named() -> None:
             if client.api_healthcheck() is not None:
                 raise RunError(
                     f"PREFECT_API_URL={url}: no server answers there; start one with `{SERVER}`, "
-                    f"or unset it to have one made"
+                    f"or unset the variable in the environment of this command to have one made"
                 )
             try:
                 client.read_flows(limit=1)  # the health check needs no secret
