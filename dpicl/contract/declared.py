@@ -262,12 +262,6 @@ class Source(Origin):
             raise ValueError("`rename` gives a name twice; expected another one for each column")
         return self
 
-    def as_we_write(self) -> Source:
-        """The same source, of files in the form in which released rows are written."""
-        return self.model_copy(
-            update={name: type(self).model_fields[name].get_default() for name in _OF_FILES}
-        )
-
     @model_serializer(mode="wrap")
     def _stable_form(
         self, serialise: SerializerFunctionWrapHandler, info: SerializationInfo

@@ -124,15 +124,20 @@ def one_of(name: str, known: Iterable[str], those: str = "") -> str:
     """`one of a, b; did you mean 'a'?`, of names that are known, and what they are: for what a
     message expects. The question stands there only where one of them is close.
     """
-    from difflib import get_close_matches  # only where something is wrong
-
     names = list(known)
-    close = get_close_matches(name, names, 1)
-    question = f"; did you mean {_short(close[0])!r}?" if close else ""
+    question = did_you_mean(name, names)
     listed = "one of " + ", ".join(names)
     end = those + question
     left = _SHOWN_CHARACTERS - len(end)
     return (listed if len(listed) <= left else listed[: left - 1] + "…") + end
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'a'?` of the closest; nothing where none is close."""
+    from difflib import get_close_matches  # only where something is wrong
+
+    close = get_close_matches(name, list(known), 1)
+    return f"; did you mean {_short(close[0])!r}?" if close else ""
 
 
 class SourceError(DpiclError):
@@ -249,6 +254,6 @@ def _rewritten(stage: str, error: Exception) -> Exception:
     return StageFailed(f"{stage}: {type(error).__name__} at {frame.name}:{frame.lineno}")
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first words of another program's error, for the middle of a sentence."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")

@@ -247,9 +247,7 @@ def read_csv(
     try:
         names = next(csv.reader(head, delimiter=delimiter, strict=True), [])
     except csv.Error:
-        mark = (
-            "" if delimiter == "," else f" with {delimiter!r} between names, as in `source`"
-        )
+        mark = "" if delimiter == "," else f" with {delimiter!r} between names, as in `source`"
         rule = f"has a first line that is not CSV; expected a header{mark}"
         raise DataError(where, rule) from None
     if any("\ufffd" in name for name in names):

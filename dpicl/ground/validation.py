@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from dpicl.ground.errors import DeclarationError, one_of
+from dpicl.ground.errors import DeclarationError, did_you_mean, one_of
 
 _PLAIN = {
     "Value error, ": "",
@@ -99,9 +99,7 @@ def _one_of_keys(name: str, keys: Sequence[str]) -> str:
     """All keys where they are few, else the closest."""
     if len(keys) <= _MOST_KEYS:
         return one_of(name, keys)
-    close = get_close_matches(name, keys, 1)
-    question = f"; did you mean {close[0]!r}?" if close else ""
-    return f"one of its {len(keys)} keys, which docs/reference lists{question}"
+    return f"one of its {len(keys)} keys, which docs/reference lists{did_you_mean(name, keys)}"
 
 
 def _keys_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:

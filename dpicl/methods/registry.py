@@ -150,7 +150,7 @@ def _dp_icl() -> type[Method]:
     return DpIcl
 
 
-METHODS = Registry()
+METHODS: Registry = Registry()
 """Methods by the name that pipelines.yaml gives them."""
 METHODS.entries.update(
     ldp_tabicl=RegisteredMethod(

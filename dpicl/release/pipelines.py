@@ -306,8 +306,8 @@ def load_pipelines(path: Path) -> Pipelines:
 
 def declared_pipelines(settings: Settings) -> Pipelines:
     """Everything that can be run: the user's own pipelines and models, and behind them the shipped
-    ones. Of one name the own one is meant as a whole: it has no key of the shipped one, such as
-    `trust` or `baselines`; a folder of the user's with a model is one of his too. A shipped one has
+    ones. One of the user's replaces a shipped one of its name entirely, with keys such as `trust`
+    and `baselines`; a folder of the user's with a model is one of his too. A shipped one has
     no schedule behind a file of the user's, which says what runs by itself. Raises
     DeclarationError: as `load_pipelines`.
     """

@@ -41,7 +41,7 @@ def signed_anew(file: Path, edit: Edit) -> None:
     beside = certificate_of(file)
     statement = Certificate.from_json(beside.read_bytes())
     changed = signed(statement.model_copy(update=edit(statement)), Settings.from_environment())
-    beside.write_bytes(changed.to_json())
+    beside.write_text(changed.to_json(), "utf-8")
 
 
 def lowered(statement: Certificate) -> dict[str, Any]:

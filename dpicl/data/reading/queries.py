@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,6 +17,15 @@ from dpicl.data.reading.written import read_columns
 from dpicl.ground.errors import DataError, SourceError
 from dpicl.ground.records import BYTE_ORDER_MARK, below
 from dpicl.ground.types import QueryTable
+
+AS_WE_WRITE: dict[str, Any] = {
+    "delimiter": ",",
+    "decimal": ".",
+    "encoding": "utf-8",
+    "dates": None,
+    "rename": {},
+}
+"""What `source` would say of files of released rows."""
 
 
 def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | None:
@@ -70,7 +80,9 @@ def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
     try:
         return _as_stated(data, contract, where)
     except DataError:
-        plain = contract.model_copy(update={"source": contract.source.as_we_write()})
+        plain = contract.model_copy(
+            update={"source": contract.source.model_copy(update=AS_WE_WRITE)}
+        )
         if plain.source == contract.source:
             raise
         try:
