@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.pipeline import read_epsilon
+from dpicl.ground.docstrings import with_arguments_of
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import DEFAULT_DESIGN
@@ -379,6 +380,9 @@ class Session:
         return tuple(budgets)
 
 
+@with_arguments_of(
+    Session.protect, home="the state home; by default that of the user, or `DPICL_HOME`."
+)
 def protect(
     rows: Any,
     schema: Schema | None = None,
@@ -397,12 +401,7 @@ def protect(
     window: int | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Release:
-    """Release a table, once: `Session(home).protect`, whose arguments it takes.
-
-    Raises:
-        DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was
-            charged then.
-    """
+    """Release a table, once, as `Session(home).protect` does, whose arguments it takes."""
     return Session(home).protect(
         rows,
         schema,

@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from dpicl.cli.terminal import tell_when_stopped
-from dpicl.ground.errors import DpiclError, RunError
+from dpicl.ground.errors import DpiclError, RunError, first_line
 from dpicl.home.settings import Settings
 from flows.environment import keeps_flow_runs, prepare_environment
 
@@ -21,6 +23,9 @@ for _package in ("prefect", "prefect_dask"):
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
+
+
+_MOST_CAUSES = 3
 
 
 def prepared() -> Callable[..., None]:
@@ -48,8 +53,18 @@ def run_on_prefect(
         tell_when_stopped(partial(_cancel, flow_run))
 
     show("starting the orchestrator and the workers")
+    resume = f"`dpicl run --resume {folder.name}` does what is missing"
     try:
-        with runtime(workers):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(runtime(workers))
+            except DpiclError:
+                raise
+            except Exception as error:  # noqa: BLE001 - of Prefect or Dask: no row is read yet
+                raise RunError(
+                    f"run {folder.name}: the orchestrator or its workers did not start "
+                    f"({_causes(error)}); {resume}"
+                ) from None
             from flows.tabicl import sweep
 
             show("running")
@@ -58,9 +73,24 @@ def run_on_prefect(
         raise
     except Exception as error:  # noqa: BLE001 - named without its traceback
         raise RunError(
-            f"run {folder.name}: stopped by {type(error).__name__}; `dpicl run --resume "
-            f"{folder.name}` does what is missing"
+            f"run {folder.name}: stopped by {type(error).__name__} at {_place(error)}; {resume}"
         ) from None
+
+
+def _causes(error: BaseException) -> str:
+    """An error and what it came of, each by its kind and first line."""
+    told: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(told) < _MOST_CAUSES:
+        told.append(f"{type(cause).__name__}: {first_line(cause)}")
+        cause = cause.__cause__ or cause.__context__
+    return ", from ".join(dict.fromkeys(told))
+
+
+def _place(error: BaseException) -> str:
+    """Where it arose; its words may quote a value."""
+    frame = extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 def clean(settings: Settings, keep_days: int, *, dry_run: bool) -> tuple[int, int] | None:

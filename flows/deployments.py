@@ -26,7 +26,7 @@ from dpicl.home.settings import Settings
 from dpicl.release.pipelines import Pipeline, Pipelines, load_pipelines, override
 from dpicl.runs.forecast import forecast, series_forecasts
 from dpicl.runs.plan import charges, draft_plan
-from flows.environment import DEFAULTS
+from flows.environment import DEFAULTS, SERVER
 from flows.executor import description, tags_of
 from flows.maintenance import cleaned_daily, ensure_automations, orphans_looked_after
 from flows.runtime import check_named
@@ -167,7 +167,7 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
     """
     if not os.environ.get("PREFECT_API_URL"):
         raise RunError(
-            "serve needs a Prefect server: start one with `prefect server start` and set "
+            f"serve needs a Prefect server: start one with `{SERVER}` and set "
             "PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
     check_named()

@@ -12,6 +12,8 @@ from urllib.parse import quote
 
 from dpicl.home.settings import Settings, check_restored
 
+SERVER = "PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=1 prefect server start"
+"""What a user types who is to start a server: its own default is to tell its makers of its use."""
 DEFAULTS = {  # of every process of a run, on a worker pool too
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",

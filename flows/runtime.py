@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl.ground.errors import RunError
 from dpicl.ground.processes import OWN_GROUP, fork_server
-from flows.environment import prepare_environment, variable
+from flows.environment import SERVER, prepare_environment, variable
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -83,8 +83,8 @@ def check_named() -> None:
         with get_client(sync_client=True) as client:
             if client.api_healthcheck() is not None:
                 raise RunError(
-                    f"PREFECT_API_URL={url}: no server answers there; start one with `prefect "
-                    f"server start`, or unset it to have one made"
+                    f"PREFECT_API_URL={url}: no server answers there; start one with `{SERVER}`, "
+                    f"or unset the variable in the environment of this command to have one made"
                 )
             try:
                 client.read_flows(limit=1)  # the health check needs no secret

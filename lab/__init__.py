@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from dpicl import __version__ as _dpicl
 from dpicl.ground.errors import DpiclError
+from dpicl.ground.installed import FROM_CLONE
 
 __version__ = "0.1.0"
 if _dpicl != __version__:
     raise DpiclError(
-        f"dpicl-lab {__version__}: is installed beside dpicl {_dpicl}; expected the same version, "
-        f"`pip install dpicl-lab=={_dpicl}`"
+        f"dpicl-lab {__version__}: is installed beside dpicl {_dpicl}; expected the same version: "
+        f"{FROM_CLONE} `pip install ./dpicl ./dpicl/lab`"
     )

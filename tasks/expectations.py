@@ -39,7 +39,8 @@ from dpicl.ground.errors import DataError, DeclarationError, RunError
 from dpicl.ground.files import PRIVATE_MODE, read_json, write_json, write_text
 from dpicl.ground.printable import tell_holder
 from dpicl.ground.types import DataRule, PrivateTable
-from dpicl.ground.yaml_file import read_declaration, validate
+from dpicl.ground.validation import validate
+from dpicl.ground.yaml_file import read_declaration
 from dpicl.home.settings import Settings
 from dpicl.release.table_files import Batches, check_open
 from dpicl.runs import prepare

@@ -197,8 +197,8 @@ def budget(
     other_file: Annotated[
         Path | None,
         typer.Option(
-            help="State that this file is not the one that the account paid for when that had its "
-            "device and inode."
+            help="This is a new file that happens to have the inode of a deleted one, for which "
+            "the account paid."
         ),
     ] = None,
     as_json: AsJson = False,

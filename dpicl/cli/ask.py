@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -133,7 +134,9 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
                     "a new file; the certificate of another release stands there",
                 )
         release = release_of(request, settings)
-        what = release.write(out, files.form, files.rows, where)
+        with warnings.catch_warnings(record=True) as noted:
+            what = release.write(out, files.form, files.rows, where)
+        note(*dict.fromkeys(str(one.message) for one in noted), to=errors)
         told = (*release.worth, release.statement, *release.spent, *release.caveats)
         note(f"{out.name}: {what}", *told)
         if files.card:
@@ -234,6 +237,8 @@ def chosen_options(options: Sequence[str]) -> dict[str, Any]:
     return chosen
 
 
+LEAST_MASS = 0.1
+"""Of a model's probability, below which the labels mean little to it."""
 ROWS_AT_ONCE = 256
 """Rows that the model answers before their answers are printed."""
 
@@ -453,12 +458,18 @@ def answer_rows(
             outcomes.update(tally)
             note(json.dumps(tally), to=errors)
     if spec.of_kind.has_mass(outcomes):
-        note(
-            f"of its probability the model gave {mass / len(texts):.2f} to the labels, on average "
-            f"over queries",
-            to=errors,
-        )
+        note(mass_told(mass / len(texts)), to=errors)
     note_constant(given)
+
+
+def mass_told(mass: float) -> str:
+    """What the mean probability of all labels together means for their shares."""
+    if mass < LEAST_MASS:
+        return (
+            f"warning: the model hardly knows these labels ({mass:.2f} of its probability, on "
+            "average over queries): do not use the answers"
+        )
+    return f"the model gave {mass:.2f} of its probability to the labels, on average over queries"
 
 
 def answers_of(scores: np.ndarray, target: Target) -> list[dict[str, Any]]:

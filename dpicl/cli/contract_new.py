@@ -34,7 +34,8 @@ from dpicl.ground.errors import DataError, DeclarationError, DpiclError, Paramet
 from dpicl.ground.files import PRIVATE_MODE, PUBLIC_MODE, write_text
 from dpicl.ground.nouns import many
 from dpicl.ground.records import read_bytes, read_parquet
-from dpicl.ground.yaml_file import typed_value, validate
+from dpicl.ground.validation import validate
+from dpicl.ground.yaml_file import typed_value
 from dpicl.home.settings import Settings
 from dpicl.methods import DEFAULTS, Options, tabular, unit_of
 from dpicl.methods.grid import points

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpicl.cli.answers import CheckedContract, DraftLine
-from dpicl.cli.terminal import console, new_table, note, say, say_json
+from dpicl.cli.terminal import console, new_table, note, refuse_all, say, say_json
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.base import IN_FULL
 from dpicl.contract.draft import unreplaced
@@ -22,7 +22,7 @@ from dpicl.data.text_files import FORM_WORDS, find_texts
 from dpicl.ground.errors import DeclarationError, DpiclError
 from dpicl.ground.nouns import many
 from dpicl.ground.objects import SCHEME
-from dpicl.ground.yaml_file import read_declaration
+from dpicl.ground.yaml_file import line_of, read_declaration
 from dpicl.home.settings import Settings
 from dpicl.release.certificate_issue import most_rows
 
@@ -90,9 +90,7 @@ def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
     try:
         contract = load_contract(path)
     except DeclarationError as error:
-        raise DeclarationError(
-            error.file, error.key, error.rule, "; ".join([error.expected, *_unreplaced(content)])
-        ) from None
+        refuse_all(list(_in_lines(error, content)))
     if as_json:
         marked = [
             DraftLine(number, line) for number, line in unreplaced(content.decode(errors="replace"))
@@ -116,6 +114,17 @@ def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
     )
     _print_derived(contract)
     say(*(f"warning: {sentence}" for sentence in advice(contract)))
+
+
+def _in_lines(error: DeclarationError, content: bytes) -> Iterator[DeclarationError]:
+    """Every problem with its line; the last also says which lines a draft left open."""
+    *before, last = error.problems or (error,)
+    for problem in (*before, last):
+        line = line_of(content, problem.key)
+        key = problem.key if line is None else f"line {line}: {problem.key}"
+        left = _unreplaced(content) if problem is last else []
+        expected = "; ".join(filter(None, [problem.expected, *left]))
+        yield DeclarationError(problem.file, key, problem.rule, expected)
 
 
 def _unreplaced(content: bytes) -> list[str]:

@@ -15,7 +15,7 @@ import typer
 import dpicl
 from dpicl.cli.terminal import check_state
 from dpicl.ground.errors import DpiclError, ParameterError
-from dpicl.ground.installed import contributed
+from dpicl.ground.installed import FROM_CLONE, contributed, to_install
 from dpicl.home.settings import Settings
 
 Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
@@ -112,10 +112,14 @@ def contribute(app: typer.Typer) -> None:
                 )
             point = next(iter(contributed(GROUP).select(name=name)), None)
             if point is None:
-                package = "dpicl-lab" if name in LAB else "dpicl[pipeline,local]"
+                needed = (
+                    f"{FROM_CLONE} `pip install ./dpicl ./dpicl/lab`"
+                    if name in LAB
+                    else to_install("pipeline,local")
+                )
                 raise DpiclError(
-                    f"{name}: no installed package has this command; expected `pip install "
-                    f'"{package}"`, in a clone `make setup`'
+                    f"{name}: no installed package has this command; {needed}, or in the clone "
+                    "`make setup`"
                 )
             command = point.load()
         except (ModuleNotFoundError, DpiclError) as error:

@@ -76,7 +76,7 @@ def recomputed(certificate: Certificate) -> Recomputation:
     home = str(Path(dpicl.__file__).parents[1])
     done = subprocess.run(  # noqa: S603 - this program
         [sys.executable, "-P", "-c", _PROGRAM, home, "-"],
-        input=certificate.to_json().decode(),
+        input=certificate.to_json(),
         capture_output=True,
         encoding="utf-8",
         check=False,

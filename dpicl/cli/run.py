@@ -23,8 +23,8 @@ from dpicl.cli.options import (
     named_model,
     typed_place,
 )
-from dpicl.cli.terminal import note, say, show, typed_values
-from dpicl.ground.errors import DpiclError
+from dpicl.cli.terminal import note, refuse_all, say, show, typed_values
+from dpicl.ground.errors import DeclarationError, DpiclError
 from dpicl.home.settings import SHIPPED_PIPELINES, Settings
 
 if TYPE_CHECKING:
@@ -233,7 +233,10 @@ def list_pipelines(as_json: AsJson = False) -> None:
     from dpicl.release.pipelines import Pipeline, declared_pipelines, load_pipelines
 
     settings = Settings.from_environment()
-    declared = declared_pipelines(settings)
+    try:
+        declared = declared_pipelines(settings)
+    except DeclarationError as error:
+        refuse_all(error.problems or (error,))
     own = load_pipelines(settings.pipelines) if settings.own_pipelines else None
     apart = [key for key, field in Pipeline.model_fields.items() if field.exclude]
     pipelines = [

@@ -13,19 +13,20 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import wraps
 from queue import Empty, SimpleQueue
-from typing import IO, Any, ClassVar, ParamSpec, Protocol, TypeVar
+from typing import IO, Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from dpicl.ground.errors import DpiclError
 from dpicl.ground.printable import printable, unfiltered
 from dpicl.ground.shutdown import SIGNALS, leave
 from dpicl.ground.yaml_file import typed_value
@@ -79,6 +80,12 @@ def note(*sentences: str, to: Console = console) -> None:
     """Print what is neither the result nor an error, unless --quiet was given."""
     if not QUIET.is_set():
         say(*sentences, to=to)
+
+
+def refuse_all(problems: Sequence[DpiclError]) -> NoReturn:
+    """Each on a line of standard error, as a single one is shown; exit code 2."""
+    say(*(f"dpicl: {problem.told()}" for problem in problems), to=errors)
+    sys.exit(2)
 
 
 class _Notes(logging.Handler):

@@ -133,7 +133,7 @@ def _recomputed(statement: Certificate) -> Recomputation:
 
     again = recomputed(statement)
     if not again.has_second and (missing := extra_missing("prv_accountant")):
-        note(f"{missing} for bounds by a second library", to=errors)
+        note(f"no bounds by a second library: {missing}", to=errors)
     return again
 
 

@@ -98,9 +98,6 @@ them.
 """
 
 
-UNPUBLISHED = "not published"
-
-
 class Origin(Frozen):
     """Who published a data set, and under which licence."""
 
@@ -108,7 +105,7 @@ class Origin(Frozen):
 
     title: Text = "Private records"
     """The title under which it was published."""
-    licence: Text = UNPUBLISHED
+    licence: Text = "not published"
     """The licence under which it may be used."""
     citation: Text = "none"
     """What to cite; `none` if it was not published."""

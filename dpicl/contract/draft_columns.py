@@ -68,10 +68,16 @@ _LOOKS_LIKE = (
     ),
     (
         r"^\W{0,3}\d[\d.,' ]*\W?[A-Za-z]{0,3}$",
-        "numbers that are not written as 1234.5; of 3,5 say --decimal ,",
+        "numbers that are not written as 1234.5, without a unit; of 3,5 say --decimal ,",
     ),
 )
 """{pattern of every value: what else it may be}."""
+_GROUPED = r"\d[.,'’\s\x{a0}]\d{3}[.,'’\s\x{a0}]\d|\d['’\s\x{a0}]\d{3}(\D|$)"
+_THOUSANDS = (
+    "numbers whose thousands are separated, as in 1.234,50; export them without, or write the "
+    "column down with `invalid: missing`"
+)
+"""Of numbers some of which have such a mark."""
 _ID = re.compile(r"(.*[\W_])?(id|uuid|index|row|nr|no)", re.IGNORECASE)
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
 """Between the words of a name such as ZipCode."""
@@ -284,8 +290,12 @@ def _categories(
     if len(categories) + nullable > MOST_CATEGORIES or not (
         every or (listed and 2 * len(counts) <= len(filled))
     ):
-        other = next((meaning for pattern, meaning in _LOOKS_LIKE if _all(filled, pattern)), "")
-        return other or f"free text, names or more than {MOST_CATEGORIES} categories"
+        dates, numbers = (
+            meaning if _all(filled, pattern) else "" for pattern, meaning in _LOOKS_LIKE
+        )
+        if numbers and pc.any(pc.match_substring_regex(filled, _GROUPED)).as_py():
+            numbers = _THOUSANDS
+        return dates or numbers or f"free text, names or more than {MOST_CATEGORIES} categories"
     if all(category in BOOLEANS and category.isalpha() for category in categories):
         return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable)
     return DraftColumn(

@@ -35,7 +35,8 @@ from dpicl.contract.draft import GROUPS, UNNAMED, DraftColumn, can_be_named
 from dpicl.ground.errors import DataError, DeclarationError, ParameterError
 from dpicl.ground.nouns import many
 from dpicl.ground.records import read_bytes
-from dpicl.ground.yaml_file import parse_yaml, validate
+from dpicl.ground.validation import validate
+from dpicl.ground.yaml_file import parse_yaml
 
 _SHAPES = (
     "`fields` of a Table Schema, `resources` of a Data Package, `properties` of a JSON Schema, "

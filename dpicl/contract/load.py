@@ -12,9 +12,10 @@ import hashlib
 import inspect
 import json
 import textwrap
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -34,18 +35,22 @@ from dpicl.contract.text import (
     TextFile,
 )
 from dpicl.ground.errors import DeclarationError, DpiclError
-from dpicl.ground.yaml_file import parse_yaml, read_declaration, validate
+from dpicl.ground.validation import first_of, validate
+from dpicl.ground.yaml_file import parse_yaml, read_declaration
 
 
-def parse_contract(content: Any, file: str) -> Contract | TextContract:
+def parse_contract(content: Any, file: str, *, all_by: str = "") -> Contract | TextContract:
     """Check parsed YAML against the schema and the cross-references; `kind: text` tells texts from
     a table.
+
+    Args:
+        all_by: a command that shows all problems, where there is one.
 
     Raises:
         DeclarationError: names file, key, rule and expected shape.
     """
     try:
-        return _checked(content, file)
+        return _checked(content, file, all_by)
     except DpiclError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it says, one contract stops no command on others
@@ -54,21 +59,33 @@ def parse_contract(content: Any, file: str) -> Contract | TextContract:
         raise DeclarationError(file, "", rule, expected) from None
 
 
-def _checked(content: Any, file: str) -> Contract | TextContract:
+def _checked(content: Any, file: str, all_by: str) -> Contract | TextContract:
     kind = content.get("kind") if isinstance(content, dict) else None
     contract: Contract | TextContract
     if kind is None:
-        contract = validate(Contract, content, file)
+        contract = validate(Contract, content, file, all_by=all_by)
         problems = chain(check_series(contract), check_references(contract))
     elif kind == "text":
-        contract = validate(TextContract, content, file)
+        contract = validate(TextContract, content, file, all_by=all_by)
         problems = chain(_check_text_references(contract), check_text_series(contract))
     else:
         expected = "text, or no such key for a table"
         raise DeclarationError(file, "kind", f"got {str(kind)[:60]!r}", expected)
-    for key, rule, wanted in problems:
-        raise DeclarationError(file, key, rule, wanted)
+    if broken := list(_told(problems, file)):
+        raise first_of(broken, all_by)
     return contract
+
+
+def _told(problems: Problems, file: str) -> Iterator[DeclarationError]:
+    """All of them; after a first one, as far as checks can go on with what it leaves."""
+    is_broken = False
+    try:
+        for key, rule, wanted in problems:
+            is_broken = True
+            yield DeclarationError(file, key, rule, wanted)
+    except Exception:
+        if not is_broken:
+            raise
 
 
 def load_contract(path: Path) -> Contract | TextContract:
@@ -87,7 +104,8 @@ def load_contract(path: Path) -> Contract | TextContract:
 
 @lru_cache(maxsize=256)  # every stage reads its own contract again
 def _parsed(content: bytes, file: str) -> Contract | TextContract:
-    return parse_contract(parse_yaml(content, file), file)
+    every = f"dpicl contract check {PurePath(file).stem}"
+    return parse_contract(parse_yaml(content, file), file, all_by=every)
 
 
 def contract_digest(contract: Declared) -> str:

@@ -12,6 +12,7 @@ Guarantee   none spent: public, and post-processing of released rows.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,10 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract.columns.base import MISSING
+from dpicl.contract.columns.category import group_of
 from dpicl.data.central.conditional import Weights
 from dpicl.data.reading.encode import UNKNOWN
 from dpicl.data.values import Meaning, RowForm
-from dpicl.ground.errors import DataError, ParameterError
+from dpicl.ground.errors import DataError, ParameterError, one_of
 
 Where = Mapping[str, Any]
 """By column what is asked of it; see the module."""
@@ -43,13 +45,28 @@ def conditional_form(form: RowForm, where: Where) -> tuple[RowForm, Weights]:
     weights = {}
     for name, asked in where.items():
         if name not in places:
-            raise ParameterError(
-                "where", name, f"columns of released rows: {', '.join(dict.fromkeys(places))}"
-            )
+            raise ParameterError("where", name, one_of(name, places, " (columns of the release)"))
         place = places[name]
         meanings[place], weights[place] = _given(meanings[place], asked)
     label = meanings.pop() if form.label else None
     return replace(form, features=tuple(meanings), label=label), weights
+
+
+def warn_of_whole_groups(form: RowForm, where: Where) -> None:
+    """Say of codes in a condition that rows of their whole groups meet it: released rows have
+    groups, and no codes.
+    """
+    for meaning in filter(None, [*form.features, form.label]):
+        asked = where.get(meaning.column)
+        values = list(asked) if isinstance(asked, list | set | frozenset) else [asked]
+        for value in values if meaning.groups else ():
+            group = group_of(str(value), dict(meaning.groups))
+            if group not in (None, value):
+                warnings.warn(
+                    f"where {meaning.column}={value!r}: is met by all rows of the group {group!r}; "
+                    "rows are released by group, not by code",
+                    stacklevel=4,
+                )
 
 
 def _given(meaning: Meaning, asked: Any) -> tuple[Meaning, np.ndarray]:

@@ -66,17 +66,23 @@ def _short(text: str) -> str:
 class DeclarationError(DpiclError):
     """A contract or pipeline file breaks a rule.
 
-    The message reads `FILE: KEY: RULE; expected SHAPE`.
+    The message reads `FILE: KEY: RULE; expected SHAPE`. Where several rules are broken, it is of
+    the first, and `problems` has an error of each.
     """
 
-    def __init__(self, file: str, key: str, rule: str, expected: str = "") -> None:
+    problems: tuple[DeclarationError, ...] = ()
+
+    def __init__(
+        self, file: str, key: str, rule: str, expected: str = "", *, more: str = ""
+    ) -> None:
         file, key, rule, expected = map(_short, (file, key, rule, expected))
         self.file = file
         self.key = key
         self.rule = rule
         self.expected = expected
         where = f"{file}: {key}: " if key else f"{file}: "
-        super().__init__(where + rule + (f"; expected {expected}" if expected else ""))
+        shape = f"; expected {expected}" if expected else ""
+        super().__init__(f"{where}{rule}{shape}{more}")
 
 
 class DataError(DpiclError):
@@ -118,15 +124,20 @@ def one_of(name: str, known: Iterable[str], those: str = "") -> str:
     """`one of a, b; did you mean 'a'?`, of names that are known, and what they are: for what a
     message expects. The question stands there only where one of them is close.
     """
-    from difflib import get_close_matches  # only where something is wrong
-
     names = list(known)
-    close = get_close_matches(name, names, 1)
-    question = f"; did you mean {_short(close[0])!r}?" if close else ""
+    question = did_you_mean(name, names)
     listed = "one of " + ", ".join(names)
     end = those + question
     left = _SHOWN_CHARACTERS - len(end)
     return (listed if len(listed) <= left else listed[: left - 1] + "…") + end
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'a'?` of the closest; nothing where none is close."""
+    from difflib import get_close_matches  # only where something is wrong
+
+    close = get_close_matches(name, list(known), 1)
+    return f"; did you mean {_short(close[0])!r}?" if close else ""
 
 
 class SourceError(DpiclError):
@@ -243,6 +254,6 @@ def _rewritten(stage: str, error: Exception) -> Exception:
     return StageFailed(f"{stage}: {type(error).__name__} at {frame.name}:{frame.lineno}")
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first words of another program's error, for the middle of a sentence."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")

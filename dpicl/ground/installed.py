@@ -44,6 +44,9 @@ EXTRA_OF = {package: extra for extra, packages in _EXTRAS.items() for package in
 a defect.
 """
 
+_BRING_TORCH = {"local", "tabular"}
+FROM_CLONE = "in the folder that contains the clone of dpicl type"
+"""What every hint of an installation begins with."""
 _read = cache(entry_points)
 
 
@@ -59,7 +62,16 @@ def extra_missing(package: str) -> str | None:
     with suppress(ModuleNotFoundError):
         if find_spec(package) is not None:
             return None
-    return f"{package} is not installed; type `pip install 'dpicl[{EXTRA_OF[package]}]'`"
+    return f"{package} is not installed; {to_install(EXTRA_OF[package])}"
+
+
+def to_install(extra: str) -> str:
+    """How an extra is installed, for messages: from a clone, since no package index has dpicl, and
+    who registered its name there would run code beside private data.
+    """
+    brings_torch = not _BRING_TORCH.isdisjoint(extra.split(","))
+    smaller = " (docs/how-to/install.md: without CUDA)" if brings_torch else ""
+    return f"{FROM_CLONE} `pip install './dpicl[{extra}]'`{smaller}"
 
 
 def extra_of(error: ImportError) -> str | None:

@@ -247,7 +247,9 @@ def read_csv(
     try:
         names = next(csv.reader(head, delimiter=delimiter, strict=True), [])
     except csv.Error:
-        raise DataError(where, "has a first line that is not CSV; expected a header") from None
+        mark = "" if delimiter == "," else f" with {delimiter!r} between names, as in `source`"
+        rule = f"has a first line that is not CSV; expected a header{mark}"
+        raise DataError(where, rule) from None
     if any("\ufffd" in name for name in names):
         utf8(beginning.partition(b"\n")[0], where, named, or_state)
     needed = check(names)

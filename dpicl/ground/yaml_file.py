@@ -9,34 +9,17 @@ from __future__ import annotations
 
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
 
 from dpicl.ground.errors import DeclarationError
 
 MAX_BYTES = 1 << 18
 MAX_VALUES = 20_000
 MAX_DEPTH = 20
-_PLAIN = {
-    "Value error, ": "",
-    "Input should be ": "",
-    "String should have": "text with",
-    "String should match pattern": "text of the form",
-    "Tuple should have": "a list with",
-    "Value should have": "text with",
-    "Dictionary should have": "a mapping with",
-    "a valid tuple": "a list",
-    "a valid string": "text",
-    "a valid dictionary": "a mapping",
-    " or object to extract fields from": "",
-    " after validation": "",
-}
-"""{phrase of pydantic: the same for a reader of YAML}."""
-_PYDANTIC = re.compile("|".join(map(re.escape, _PLAIN)))
-Model = TypeVar("Model", bound=BaseModel)
 
 
 _BASES: Any = (
@@ -183,55 +166,36 @@ def parse_yaml(raw: bytes, file: str) -> Any:
         raise DeclarationError(file, "", "cannot be parsed", "plain, flat YAML") from None
 
 
-def validate(model: type[Model], content: Any, file: str) -> Model:
-    """Validate parsed content with a pydantic model.
-
-    Raises:
-        DeclarationError: for the first broken rule, naming file, key and expected shape.
+def line_of(raw: bytes, key: str) -> int | None:
+    """The line, from 1, of a key of a file that can be parsed, `columns.age.bounds.0` say; of what
+    is missing, the line of what it is missing in; None where nothing of the key is there.
     """
-    if not isinstance(content, dict):
-        raise DeclarationError(file, "", "is empty or not a mapping", "`key: value` lines")
     try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise DeclarationError(
-            file, _key(first, content), *_explain(first, len(error.errors()))
-        ) from None
-
-
-def _key(error: Any, content: Any) -> str:
-    """Path of the value in the file. Pydantic's path also names the types that it tried."""
-    path = []
-    for position, key in enumerate(error["loc"]):
-        inside = (
-            key in content
-            if isinstance(content, dict)
-            else isinstance(content, list | tuple) and key in range(len(content))
+        node = yaml.compose(raw.decode("utf-8"), Loader=_Loader)
+    except (yaml.YAMLError, UnicodeDecodeError):
+        return None
+    line = None
+    while key:
+        step = next(
+            (
+                (name, mark, value)
+                for name, mark, value in _below(node)
+                if key == name or key.startswith(f"{name}.")
+            ),
+            None,
         )
-        if inside:
-            content = content[key]
-        if inside or (error["type"] == "missing" and position == len(error["loc"]) - 1):
-            path.append(str(key))
-    return ".".join(path)
+        if step is None:
+            break
+        name, mark, node = step
+        line, key = mark.line + 1, key[len(name) + 1 :]
+    return line
 
 
-def _explain(error: Any, total: int) -> tuple[str, str]:
-    more = f" (and {total - 1} more)" if total > 1 else ""
-    if error["type"] == "extra_forbidden":
-        return "unknown key" + more, "one of the keys that the schema lists"
-    if error["type"] == "missing":
-        return "missing" + more, "this key"
-    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        return f"has no known {error['ctx']['discriminator']}" + more, error["ctx"].get(
-            "expected_tags", "this key"
-        )
-    if error["type"] == "string_type" and not isinstance(error["input"], dict | list):
-        return f"got {str(error['input'])[:60]!r} without quotes" + more, "text; put it in quotes"
-    message = _PYDANTIC.sub(lambda match: _PLAIN[match[0]], error["msg"])
-    if error["input"] is None:  # `key:` and nothing after it, or what a first contract leaves open
-        return "is not filled in" + more, message.rpartition("; expected ")[2]
-    rule, _, expected = message.partition("; expected ")
-    if expected:
-        return rule + more, expected
-    return f"got {str(error['input'])[:60]!r}" + more, rule
+def _below(node: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Names of what is in a mapping or list, longest first, each with its mark and value."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in sorted(node.value, key=lambda one: -len(one[0].value)):
+            yield key.value, key.start_mark, value
+    elif isinstance(node, yaml.SequenceNode):
+        for place, value in enumerate(node.value):
+            yield str(place), value.start_mark, value

@@ -57,7 +57,7 @@ from dpicl.ground.types import (
     PrivateCodes,
     PrivateTable,
 )
-from dpicl.ground.yaml_file import validate
+from dpicl.ground.validation import validate
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.two_levels import TwoLevels, two_levels
 from dpicl.mechanisms.unary_encoding import Unary

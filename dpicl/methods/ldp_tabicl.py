@@ -47,7 +47,7 @@ from dpicl.ground.types import (
     ReleasedRows,
     Table,
 )
-from dpicl.ground.yaml_file import validate
+from dpicl.ground.validation import validate
 from dpicl.methods.base import CellCost, check_width, epsilon_of
 from dpicl.methods.collection import (
     Collected,

@@ -60,7 +60,7 @@ def observe(events: Iterator[RunEvent]) -> None:
             client.log_batch(run_id, metrics=metrics[first : first + _BATCH])
         for certificate in end.certificates:
             name = f"{certificate.product.name}/{certificate.evidence.release_id}.certificate.json"
-            client.log_text(run_id, certificate.to_json().decode(), name)
+            client.log_text(run_id, certificate.to_json(), name)
         status = "FINISHED" if end.state == "COMPLETE" else "FAILED"
         client.set_terminated(run_id, status, end_time=_milliseconds(end))
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.ground.errors import ParameterError
+from dpicl.ground.errors import ParameterError, one_of
 from dpicl.quality.measures import Columns, marginal
 from dpicl.quality.replicates import Replicates, shares_of
 from dpicl.quality.worth import ReleasePoint
@@ -78,7 +78,7 @@ def shown(
     names = [meaning.column for meaning in meanings]
     for name in columns or ():
         if name not in names:
-            raise ParameterError("columns", name, f"of released rows: {', '.join(names)}")
+            raise ParameterError("columns", name, one_of(name, names, " (columns of the release)"))
     chosen = [place for place, name in enumerate(names) if columns is None or name in columns]
     scored = {pair: _information(again, pair) for pair in combinations(chosen, 2)}
     best = sorted(scored, key=lambda pair: -scored[pair])[:pairs]

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import yaml
 
-from dpicl.contract.declared import UNPUBLISHED, Declared
+from dpicl.contract.declared import Declared, Origin
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import write_text
 from dpicl.release.certificate import Certificate, rounded
@@ -192,7 +192,7 @@ def _card(certificate: Certificate, columns: pa.Schema, contract: Declared) -> s
 
 def _licence(of_source: str) -> str:
     """Of the rows that a release was made of."""
-    if of_source == UNPUBLISHED:
+    if of_source == Origin.model_fields["licence"].default:
         return "which are not published and have no public licence"
     return f"whose licence is: {of_source}"
 

@@ -252,11 +252,9 @@ class Certificate(Frozen):
         """What the signature is of: the canonical JSON of all keys but `signature`."""
         return canonical(self.model_dump(mode="json", exclude={"signature"})).encode()
 
-    def to_json(self) -> bytes:
-        """The one form of a certificate as bytes."""
-        return (
-            json.dumps(plain(self.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n"
-        ).encode()
+    def to_json(self) -> str:
+        """The one form of a certificate, whose bytes in UTF-8 are those of its file."""
+        return json.dumps(plain(self.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n"
 
     @staticmethod
     def from_json(content: bytes, name: str = "certificate") -> Certificate:
@@ -270,7 +268,7 @@ class Certificate(Frozen):
                 if len(content) <= LARGEST_BYTES
                 else None
             )
-            if certificate is not None and certificate.to_json() == content:
+            if certificate is not None and certificate.to_json().encode() == content:
                 return certificate
         except (ValidationError, ValueError, RecursionError, ParameterError):
             pass

@@ -67,8 +67,8 @@ def write_certified(
         ),
         settings,
     )
-    files = ((certificate_of(path), of_file.to_json()), (path, content))
-    for place, wanted in files:
+    files = ((certificate_of(path), of_file.to_json().encode()), (path, content))
+    for place, wanted in reversed(files):  # the file that was named first
         if os.path.lexists(place) and not _holds(place, wanted):
             raise ParameterError("out", place.name, "a new file; another one stands there")
     for place, wanted in files:

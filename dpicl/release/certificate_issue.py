@@ -121,7 +121,7 @@ def certify(
         ),
         settings,
     )
-    publish(path, made.to_json(), mode=PRIVATE_MODE)
+    publish(path, made.to_json().encode(), mode=PRIVATE_MODE)
     return Certificate.from_json(path.read_bytes())  # of several the first
 
 

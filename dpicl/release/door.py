@@ -32,7 +32,8 @@ from dpicl.data.reading.written import SUFFIXES
 from dpicl.ground.errors import DeclarationError, ParameterError
 from dpicl.ground.files import sha256_of
 from dpicl.ground.objects import SCHEME
-from dpicl.ground.yaml_file import read_yaml, validate
+from dpicl.ground.validation import validate
+from dpicl.ground.yaml_file import read_yaml
 from dpicl.home.accounts import addresses_of, one_ledger, open_ledger
 from dpicl.home.settings import Given, Settings
 from dpicl.ledger.budget import as_paid

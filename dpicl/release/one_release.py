@@ -35,7 +35,7 @@ from dpicl.ground.errors import DeclarationError, ParameterError, clean_errors, 
 from dpicl.ground.files import is_free, locked
 from dpicl.ground.printable import tell_holder
 from dpicl.ground.shutdown import passing
-from dpicl.ground.yaml_file import validate
+from dpicl.ground.validation import validate
 from dpicl.home.accounts import differing_caps, one_ledger, open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Ledger

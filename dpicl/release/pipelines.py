@@ -13,7 +13,6 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -22,7 +21,8 @@ from dpicl.contract.base import Frozen, Key, Rate, Text
 from dpicl.contract.pipeline import MOST_TEXTS, Unit, parse_epsilon
 from dpicl.data.prompts import MOST_SHOTS
 from dpicl.ground.errors import DeclarationError, ParameterError, one_of
-from dpicl.ground.yaml_file import read_yaml, validate
+from dpicl.ground.validation import validate
+from dpicl.ground.yaml_file import read_yaml
 from dpicl.home.settings import SHIPPED_PIPELINES, Settings
 from dpicl.methods import METHODS, Options, unit_of
 from dpicl.models.local.model_files import is_model_folder
@@ -292,7 +292,7 @@ def load_pipelines(path: Path) -> Pipelines:
     """Read one file, without the shipped one behind it. Raises DeclarationError: names file, key,
     rule and expected shape.
     """
-    pipelines = validate(Pipelines, read_yaml(path), path.name)
+    pipelines = validate(Pipelines, read_yaml(path), path.name, all_by="dpicl list")
     for name, pipeline in pipelines.pipelines.items():
         # an override that breaks a rule is refused now, and not when the first scheduled run starts
         if pipeline.schedule:
@@ -306,8 +306,8 @@ def load_pipelines(path: Path) -> Pipelines:
 
 def declared_pipelines(settings: Settings) -> Pipelines:
     """Everything that can be run: the user's own pipelines and models, and behind them the shipped
-    ones. Of one name the own one is meant as a whole: it has no key of the shipped one, such as
-    `trust` or `baselines`; a folder of the user's with a model is one of his too. A shipped one has
+    ones. One of the user's replaces a shipped one of its name entirely, with keys such as `trust`
+    and `baselines`; a folder of the user's with a model is one of his too. A shipped one has
     no schedule behind a file of the user's, which says what runs by itself. Raises
     DeclarationError: as `load_pipelines`.
     """
@@ -379,16 +379,10 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
     models = {}
     for name, entry in pipelines.models.items():
         try:
-            models[name] = ModelSpec.model_validate({**entry, "name": name})
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(["models", name, *map(str, first["loc"])])
-            raise DeclarationError(
-                file,
-                key,
-                first["msg"].removeprefix("Value error, "),
-                "a model of kind bundled, tiny, transformers, endpoint, tabular or fake",
-            ) from None
+            models[name] = validate(ModelSpec, {**entry, "name": name}, file)
+        except DeclarationError as error:
+            key = ".".join(filter(None, ["models", name, error.key]))
+            raise DeclarationError(file, key, error.rule, error.expected) from None
     return models
 
 

@@ -359,6 +359,11 @@ class Predictor(Pipeline):  # type: ignore[misc]
         super().__init__(steps)
         self.labels = labels
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """What it predicts from which columns; scikit-learn's own shows every array."""
+        columns = ", ".join(meaning.column for meaning in self.steps[0][1].meanings)
+        return f"Predictor of {self.labels.meaning.column} by {columns}"[:N_CHAR_MAX]
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.steps[0][1]).input_tags

@@ -25,7 +25,7 @@ from dpicl.data.text_files import load_texts, split_texts, texts_digest
 from dpicl.ground.errors import BudgetError, DpiclError, LedgerError
 from dpicl.ground.files import PRIVATE_MODE, locked, read_json, sha256_of, write_json
 from dpicl.ground.types import PrivateTable, ReleasedPrompts
-from dpicl.ground.yaml_file import validate
+from dpicl.ground.validation import validate
 from dpicl.home.accounts import ledger_key, open_ledger, write_receipt
 from dpicl.home.benchmarks import check_published, content_digest
 from dpicl.home.settings import Settings

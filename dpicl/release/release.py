@@ -31,9 +31,10 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.data.central.conditional import Weights
-from dpicl.data.conditions import Where, conditional_form
+from dpicl.data.conditions import Where, conditional_form, warn_of_whole_groups
 from dpicl.data.related_rows import drawn_rows
 from dpicl.data.values import RowForm, central_form
+from dpicl.ground.docstrings import with_arguments_of
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.files import finite
 from dpicl.ground.nouns import many
@@ -303,12 +304,12 @@ class Release:
 
         write_card(self, Path(path))
 
-    def arrow(self, count: int | None = None, where: Where | None = None) -> pa.Table:
+    def arrow(self, n: int | None = None, where: Where | None = None) -> pa.Table:
         """Rows of the released model, in the contract's columns and types; the same again for the
         same number and condition.
 
         Args:
-            count: of rows; None is the contract's `population`, or else 10,000.
+            n: number of rows; None is the contract's `population`, or else 10,000.
             where: by column what all of them have: a value, a list of values, or of numbers and
                 dates a tuple of the least and the largest. None stands for a missing value.
                 `{"city": "north", "age": (18, 30)}`
@@ -318,12 +319,13 @@ class Release:
                 is met by none.
         """
         check_has_rows(self.method)
-        count = whole("rows", (self.contract.population or ROWS) if count is None else count)
+        count = whole("n", (self.contract.population or ROWS) if n is None else n)
         point = self.published.planned.point
         form = self._form.seen(self._usual.codes)
         weights: Weights | None = None
         named = f"{point.key},{count}"
         if where:
+            warn_of_whole_groups(form, where)
             form, weights = conditional_form(form, where)
             named = f"{named},{sorted(where)}"
         chance = self._draws.public("where" if where else "table", named).generator()
@@ -341,12 +343,10 @@ class Release:
         rows = drawn_rows(form, self.contract, count, draw, chance)
         return form.table(rows.codes, self.contract, chance, rows.shares, rows.totals)
 
+    @with_arguments_of(arrow)
     def table(self, n: int | None = None, where: Where | None = None) -> ReleasedTable:
-        """As `arrow`, as a pandas DataFrame with `.to_arrow()` and `.to_polars()`, whose files come
-        with a certificate.
-
-        Raises:
-            ParameterError: see `arrow`.
+        """Rows of the released model as a pandas DataFrame with `.to_arrow()` and `.to_polars()`,
+        whose files come with a certificate. The number and condition are those of `arrow`.
         """
         from dpicl.release.frame import ReleasedTable
 

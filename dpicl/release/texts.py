@@ -144,7 +144,7 @@ def not_released(planned: PlannedRelease, settings: Settings, period: str | None
 class TextRelease(Release):
     """Demonstrations that a language model wrote from private texts."""
 
-    def arrow(self, count: int | None = None, where: Where | None = None) -> pa.Table:
+    def arrow(self, n: int | None = None, where: Where | None = None) -> pa.Table:
         """The first texts, all of them where no number is given, with the names of their labels:
         columns `label` and `text`, strings. Raises ParameterError: there are not so many, or a
         condition is given.
@@ -153,11 +153,11 @@ class TextRelease(Release):
             raise ParameterError("where", self.dataset, "no condition on texts: filter the table")
         texts = self.published.drawn
         most = len(self.published.drawn)
-        if count is not None:
-            count = whole("rows", count, most=most, why=": so many texts were released")
+        if n is not None:
+            n = whole("n", n, most=most, why=": so many texts were released")
         return pa.table(
             {
-                name: pa.array([getattr(text, name) for text in texts[:count]], pa.string())
+                name: pa.array([getattr(text, name) for text in texts[:n]], pa.string())
                 for name in ("label", "text")
             }
         )

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 
 from dpicl.data.text_files import Formed
 from dpicl.ground.errors import DataError, RunError
-from dpicl.ground.yaml_file import validate
+from dpicl.ground.validation import validate
 from dpicl.methods import METHODS
 from dpicl.methods.evaluation import results_frame_columns
 from dpicl.models.asking import AskedBy

@@ -33,7 +33,7 @@ from dpicl.data.reports import report_files
 from dpicl.ground.errors import DpiclError, ParameterError, PrivacyError
 from dpicl.ground.files import read_arrays, sha256_of, write_arrays
 from dpicl.ground.objects import SCHEME
-from dpicl.ground.yaml_file import validate
+from dpicl.ground.validation import validate
 from dpicl.home.settings import Settings
 from dpicl.methods import tabular
 from dpicl.methods.collection import Collection

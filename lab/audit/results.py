@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpicl.cli.terminal import console, counted, new_table, note, say
+from dpicl.cli.terminal import console, counted, errors, new_table, note, say
 from dpicl.data.reading.source import load_source
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.processes import ONE_THREAD, fork_server
@@ -48,10 +48,12 @@ def audit_mechanisms(
     Raises:
         ParameterError: no audit has this name, or not exactly one of name and `all_cases` is given.
     """
-    if (name is not None) == all_cases:
-        raise ParameterError(
-            "audit", name or "", "--all, or one of end-to-end, membership, " + ", ".join(CASES)
-        )
+    if name is not None and all_cases:
+        raise ParameterError("audit", name, "a name or --all, not both")
+    if name is None and not all_cases:
+        say("end-to-end", "membership", "transcripts", *CASES)
+        note("expected one of these, or --all", to=errors)
+        return True
     cases = tuple(CASES.values()) if name is None else (find_case(name),)
     # Processes are forked from one without threads.
     with (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.ground.errors import ParameterError
+from dpicl.ground.errors import ParameterError, did_you_mean
 from dpicl.ground.randomness import stream
 from lab.audit import counts, gaussian_steps, keyed, local, noise, releases, texts
 from lab.audit.case import AuditCase, Trial
@@ -34,7 +34,8 @@ def find_case(name: str) -> AuditCase:
         ParameterError: there is none; the message lists the names.
     """
     if name not in CASES:
-        raise ParameterError("audit", repr(name[:60]), "one of " + ", ".join(CASES))
+        expected = "a name that `dpicl audit` lists" + did_you_mean(name, CASES)
+        raise ParameterError("audit", repr(name[:60]), expected)
     return CASES[name]
 
 

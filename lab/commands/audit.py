@@ -11,7 +11,6 @@ from dpicl.cli import options
 from dpicl.cli.terminal import check_state
 from dpicl.ground.errors import ParameterError
 from dpicl.home.settings import Settings
-from dpicl.methods.audited import FOLDER
 
 
 def audit(
@@ -65,6 +64,7 @@ def audit(
     """Check that mechanisms leak no more than they state. Their epsilon is bounded from below, and
     mutants must be caught; exit code 1 if not.
     """
+    from dpicl.methods.audited import FOLDER
     from lab.audit.others.attackers import audit_attackers
     from lab.audit.others.report import audit_targets
     from lab.audit.others.suites import audit_suites

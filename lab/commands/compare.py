@@ -41,6 +41,7 @@ def compare(
     """
     from dpicl.runs.run_folder import run_folder
     from lab.compare import compare, side_of
+    from lab.compare.page import decision
 
     if first == second:
         raise DpiclError(f"run {first} is named twice; expected two runs")
@@ -54,6 +55,8 @@ def compare(
         say_json(_for_programs(compared))
     elif out is None:
         _print(compared)
+    else:
+        say(decision(compared))
     if out is not None:
         note(f"page: {out}", to=errors if as_json else console)
 

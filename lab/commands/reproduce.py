@@ -42,7 +42,9 @@ class Part:
 
 @stoppable
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="dp-tabicl, dp-few-shot or dp-icl.")],
+    paper: Annotated[
+        str, typer.Argument(metavar="dp-tabicl|dp-few-shot|dp-icl", help="Whose tables.")
+    ],
     tables: Annotated[
         str | None, typer.Argument(help=f"Tables as the paper numbers them, {MANY}. Default: all.")
     ] = None,

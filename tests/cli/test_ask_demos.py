@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl.cli.ask import answers_of, drawn, read_demonstrations
+from dpicl.cli.ask import answers_of, drawn, mass_told, read_demonstrations
 from dpicl.contract import parse_contract
 from dpicl.contract.load import contract_digest
 from dpicl.contract.parts import Target
@@ -204,3 +204,10 @@ def test_options_of_private_texts_are_refused(
 ) -> None:
     asked = f"ask --demos {demos} --queries rows.csv --model fake {typed}"
     assert f"{typed.split()[0]}: only for private texts" in cli.refused(asked)
+
+
+@pytest.mark.parametrize(("mass", "usable"), [(0.0, False), (0.004, False), (0.5, True), (1, True)])
+def test_what_the_labels_mass_means_is_said(mass: float, usable: bool) -> None:
+    sentence = mass_told(mass)
+    assert f"{mass:.2f} of its probability" in sentence
+    assert ("do not use the answers" in sentence) != usable

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from dpicl.ground.yaml_file import line_of
 from dpicl.runs.plan import make_plan
 from tests.cli.conftest import Cli
-from tests.harness import SMALL_OPTIONS, Place, content, grid_of, install, shop
+from tests.harness import SMALL_OPTIONS, Place, content, edited, grid_of, install, shop
 
 SMALL = " ".join(SMALL_OPTIONS)
 
@@ -126,9 +127,52 @@ def test_a_bad_contract_is_refused_by_check_and_by_run(place: Place, cli: Cli) -
     path = place.root / "contracts" / "shop.yaml"
     path.write_text(path.read_text().replace("column: bought", "column: nope"))
     for line in (f"contract check {path}", "contract show shop", "run demo --datasets shop"):
-        assert "shop.yaml: label.column: names 'nope', which is not a column" in refused(
-            place, cli, line
-        )
+        sentence = refused(place, cli, line)
+        assert "label.column: names 'nope', which is not a column" in sentence
+
+
+def test_check_shows_every_problem_of_a_contract_with_its_line(place: Place, cli: Cli) -> None:
+    path = place.root / "contracts" / "shop.yaml"
+    with edited(path) as contract:
+        contract["colums"] = contract.pop("columns")
+        contract["privacy"]["budgett"] = contract["privacy"].pop("budget")
+        contract["checks"] = [{"column": "age", "rule": "in_bound"}]
+    text = path.read_text("utf-8")
+    code, out, err = cli.whole("contract check shop")
+    assert (code, out) == (2, "")
+    problems = [
+        ("privacy.budgett", "unknown key; expected one of ", "did you mean 'budget'?"),
+        ("colums", "unknown key; expected one of ", "did you mean 'columns'?"),
+        ("checks.0.rule", "got 'in_bound'; expected 'in_bounds'"),
+    ]
+    assert len(err.splitlines()) == len(problems), err
+    for line, (key, *words) in zip(err.splitlines(), problems, strict=True):
+        number = line_of(text.encode(), key)
+        assert line.startswith(f"dpicl: shop.yaml: line {number}: {key}: "), line
+        assert all(word in line for word in words), line
+    assert cli.whole("contract check shop --json") == (2, "", err)
+    other = refused(place, cli, "contract show shop")
+    assert "budgett: unknown key" in other and other.rstrip().endswith(
+        "(and 2 more: `dpicl contract check shop` shows all)"
+    )
+
+
+def test_list_shows_every_problem_of_the_pipelines(place: Place, cli: Cli) -> None:
+    mine = "title: T, methods: [gdp_tabicl], datasets: [shop], seedz: [0], epsilonz: [1]"
+    (place.root / "pipelines.yaml").write_text(f"pipelines:\n  mine: {{{mine}}}\n")
+    code, out, err = cli.whole("list")
+    assert (code, out) == (2, "")
+    first, *others = err.splitlines()
+    assert first.startswith("dpicl: pipelines.yaml: pipelines.mine.seedz: unknown key; ")
+    assert "did you mean 'seeds'?" in first and "did you mean 'epsilons'?" in others[0]
+    assert cli.refused("run mine").endswith("(and 1 more: `dpicl list` shows all)")
+
+
+def test_an_entry_of_a_model_names_the_key_that_was_meant(place: Place, cli: Cli) -> None:
+    with edited(place.root / "pipelines.yaml") as declared:
+        declared["models"]["mine"] = {"kind": "fake", "idd": "x"}
+    sentence = refused(place, cli, "run demo --model mine")
+    assert "pipelines.yaml: models.mine.idd: unknown key" in sentence
 
 
 @pytest.mark.parametrize("data", ["/nowhere", ""])

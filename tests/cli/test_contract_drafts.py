@@ -218,7 +218,8 @@ def test_what_is_left_out_is_named_with_its_reason(place: Place, cli: Cli) -> No
         "country": "the same value in every row",
         "nothing": "no value in any row",
         "born": "dates that are not written as 2026-11-25; of 25.11.2026 say --dates %d.%m.%Y",
-        "salary": "numbers that are not written as 1234.5; of 3,5 say --decimal ,",
+        "salary": "numbers whose thousands are separated, as in 1.234,50; export them without, or "
+        "write the column down with `invalid: missing`",
         "mark": "numbers that doubles cannot tell apart",
     }
     assert told[1:9] == [f'left out: "{name}": {why}' for name, why in reasons.items()]

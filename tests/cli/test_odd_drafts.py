@@ -66,7 +66,7 @@ def test_what_the_options_would_say_is_flagged_where_they_are_not_given(
     (place.root / "data" / "shop.csv").write_bytes(odd_files._excel())
     code, told, noted = cli.whole("contract new shop.csv --label bought")
     assert code == 0 and drafted(place).source.ignore == ("spent", "day")
-    assert "numbers that are not written as 1234.5; of 3,5 say --decimal ," in told
+    assert "numbers that are not written as 1234.5, without a unit; of 3,5 say --decimal ," in told
     assert "dates that are not written as 2026-11-25; of 25.11.2026 say --dates %d.%m.%Y" in told
     assert "say so: --decimal , --dates %d.%m.%Y" in told + noted
 

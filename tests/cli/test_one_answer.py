@@ -171,12 +171,16 @@ def test_ask_says_how_it_asks_and_that_it_is_answered_alike(
     (asked,) = [line for line in told.splitlines() if line.startswith("says-yes is asked by ")]
     assert code == 0 and "of 24 public questions" in asked
     mass = re.search(
-        r"of its probability the model gave (\d\.\d\d) to the labels, on average over queries", told
+        r"the model gave (\d\.\d\d) of its probability to the labels, on average over queries|"
+        r"the model hardly knows these labels \((\d\.\d\d) of its probability",
+        told,
     )
     scorer = TransformersScorer(str(yes), device="cpu", chat="asked by its chat template" in asked)
     scores = scores_of(scorer, rows, read_demonstrations(out).texts)
     assert mass
-    assert float(mass[1]) == pytest.approx(float(np.exp(scores).sum(axis=1).mean()), abs=0.006)
+    assert float(mass[1] or mass[2]) == pytest.approx(
+        float(np.exp(scores).sum(axis=1).mean()), abs=0.006
+    )
     assert "warning: the model answers ‘Yes’ to 12 of 12 queries, whatever it is asked" in told
     checked = json.loads(place.dpicl(f"model check {yes} --json").stdout)
     close_scorers()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dpicl.ground.installed import to_install
 from dpicl.home.settings import Settings
 from dpicl.release.certificate import Certificate, Mechanism, Parameters
 from dpicl.release.certificate_files import certificate_of, signed
@@ -40,7 +41,7 @@ def signed_anew(file: Path, edit: Edit) -> None:
     beside = certificate_of(file)
     statement = Certificate.from_json(beside.read_bytes())
     changed = signed(statement.model_copy(update=edit(statement)), Settings.from_environment())
-    beside.write_bytes(changed.to_json())
+    beside.write_text(changed.to_json(), "utf-8")
 
 
 def lowered(statement: Certificate) -> dict[str, Any]:
@@ -127,8 +128,7 @@ def test_without_the_second_library_a_sentence_says_what_to_install(
     assert done.returncode == 0 and "its price holds" in done.stdout
     (sentence,) = done.stderr.splitlines()
     assert sentence == (
-        "prv_accountant is not installed; type `pip install 'dpicl[local]'` for bounds by a second "
-        "library"
+        "no bounds by a second library: prv_accountant is not installed; " + to_install("local")
     )
 
 

@@ -14,7 +14,7 @@ from tests.docs.looked_up import README
 from tests.docs.pages import Command, steps
 from tests.docs.terminal import terminals
 
-NOT_RUN = {"pip install": "installs", "make ": ".ci/run, in a clone"}
+NOT_RUN = {"pip install": "installs"}
 ANSWER = re.compile(r'"(Yes|No)", "yes": [0-9.]+')
 
 

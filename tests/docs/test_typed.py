@@ -134,7 +134,8 @@ def test_the_page_on_schedules(reader: Reader) -> None:
         second.type(exported)
         forecast = second.type(asked)
         assert "1 scheduled pipeline;" in forecast and "end of horizon" in forecast
-        server, address, serve = sections.pop("Serve from one process")
+        quiet, server, address, serve = sections.pop("Serve from one process")
+        first.type(quiet)
         first.start(server, lambda _: answers(f"{api}/health"))
         second.type(changed(address, {"http://127.0.0.1:4200/api": api}))
         serving = second.start(serve, lambda log: READY["dpicl serve"] in log)

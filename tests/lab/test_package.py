@@ -29,8 +29,8 @@ def test_where_it_is_not_installed_its_commands_name_it(name: str) -> None:
     done = without(set(), nothing + PROGRAM, name, "--all")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"dpicl: {name}: no installed package has this command; expected "
-        '`pip install "dpicl-lab"`, in a clone `make setup`\n'
+        f"dpicl: {name}: no installed package has this command; in the folder that contains the "
+        "clone of dpicl type `pip install ./dpicl ./dpicl/lab`, or in the clone `make setup`\n"
     )
     assert f"  {name} " not in without(set(), nothing + PROGRAM, "--help").stdout
 
@@ -41,6 +41,7 @@ def test_beside_another_version_its_commands_say_so_and_the_others_work() -> Non
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"dpicl: dpicl-lab {lab.__version__}: is installed beside dpicl 9.9.9; expected the same "
-        "version, `pip install dpicl-lab==9.9.9`\n"
+        "version: in the folder that contains the clone of dpicl type `pip install ./dpicl "
+        "./dpicl/lab`\n"
     )
     assert without(set(), other + PROGRAM, "--version").stdout == "dpicl 9.9.9\n"

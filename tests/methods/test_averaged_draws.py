@@ -175,7 +175,7 @@ def test_where_measuring_is_charged_a_query_gets_the_demonstrations_that_it_woul
 
 
 def test_draws_are_refused_where_no_method_draws() -> None:
-    from dpicl.ground.yaml_file import validate
+    from dpicl.ground.validation import validate
     from dpicl.release.pipelines import Pipeline
 
     grid = {"title": "t", "datasets": ["adult"], "epsilons": [1], "shots": [2], "draws": 2}

@@ -216,6 +216,32 @@ def test_a_table_in_batches_is_read_whole_where_it_counts_none(
     assert len([spent for _, releases, spent in _spent(place, installed) if releases]) == 1
 
 
+def test_its_author_imports_it_by_itself_and_finds_it_registered(
+    place: Place, installed: str
+) -> None:
+    """Though it imports modules beside the registry, which loads it."""
+    program = (
+        "import noisy_label, dpicl\n"
+        f"assert type(dpicl.METHODS[{NAME!r}]) is noisy_label.NoisyLabel\n"
+        f"from dpicl.methods import Options\nassert {NAME!r} in Options.model_fields\n"
+        "print(dpicl.METHODS)"
+    )
+    done = _python(installed, place, program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("{'ldp_tabicl': LDP-TabICL, ") and "Noisy label" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "module", ["base", "tabular_method", "text_method", "grid", "options", "text_answers"]
+)
+def test_what_a_method_imports_does_not_load_the_registry(module: str) -> None:
+    program = f"import sys, dpicl.methods.{module}; print('dpicl.methods.registry' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
 FACTS = {
     "is not stated": (
         "title",

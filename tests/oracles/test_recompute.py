@@ -59,7 +59,7 @@ def charged(event: Event, neighbours: Neighbours = ADD, delta: float = DELTA) ->
 
 def again(guarantee: Guarantee, lowered: float = 1.0) -> Price:
     """The second price of a release's certificate, read from its bytes."""
-    content = certificate_for(guarantee, lowered=lowered).to_json()
+    content = certificate_for(guarantee, lowered=lowered).to_json().encode()
     return prices(stated_of(json.loads(content)))[0]
 
 
@@ -310,7 +310,7 @@ def test_the_process_imports_none_of_our_accounting() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", watched],
-        input=certificate_for(APPROXIMATE["gaussian"]).to_json().decode(),
+        input=certificate_for(APPROXIMATE["gaussian"]).to_json(),
         capture_output=True,
         text=True,
         check=True,
@@ -332,7 +332,7 @@ def test_the_program_says_by_its_exit_code_what_it_found(
         (certificate_for(COUNTED, lowered=CAUGHT), 1),
         (certificate_for(foreign), 2),
     ):
-        file.write_bytes(certificate.to_json())
+        file.write_text(certificate.to_json(), "utf-8")
         assert main([str(file)]) == code
         assert len(json.loads(capsys.readouterr().out)["prices"]) == 1
     for words in ([], [str(tmp_path / "nowhere")], [__file__]):

@@ -1,5 +1,5 @@
-"""What a plain `pip install dpicl` gives: the library, and a command line that says in one sentence
-what it needs.
+"""What a plain `pip install ./dpicl` gives: the library, and a command line that says in one
+sentence what it needs.
 """
 
 from __future__ import annotations
@@ -100,6 +100,9 @@ def without(
     )
 
 
+TYPE = "in the folder that contains the clone of dpicl type `pip install"
+
+
 def test_the_program_is_the_one_that_can_say_what_it_needs() -> None:
     assert PROJECT["scripts"] == {"dpicl": "dpicl.cli:main"}
     assert {name: own(name) for name in _EXTRAS} == {
@@ -109,7 +112,7 @@ def test_the_program_is_the_one_that_can_say_what_it_needs() -> None:
 
 def test_the_command_line_says_in_one_sentence_what_it_needs() -> None:
     done = without(EXTRAS, PROGRAM, "serve")
-    sentence = "dpicl: prefect is not installed; type `pip install 'dpicl[pipeline]'`\n"
+    sentence = f"dpicl: prefect is not installed; {TYPE} './dpicl[pipeline]'`\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
 
 
@@ -124,8 +127,10 @@ def test_a_command_whose_packages_are_missing_is_not_shown() -> None:
 def test_a_command_that_no_installed_package_has_says_what_to_install() -> None:
     nothing = "import importlib.metadata as m\nm.entry_points = lambda **_: m.EntryPoints()\n"
     done = without(set(), nothing + PROGRAM, "serve")
-    assert done.returncode == 2 and done.stderr.startswith(
-        "dpicl: serve: no installed package has this command; expected `pip install"
+    assert done.returncode == 2 and done.stderr == (
+        f"dpicl: serve: no installed package has this command; {TYPE} "
+        "'./dpicl[pipeline,local]'` (docs/how-to/install.md: without CUDA), or in the clone "
+        "`make setup`\n"
     )
 
 
@@ -150,14 +155,14 @@ def test_a_run_needs_no_orchestrator(tmp_path: Path) -> None:
     assert done.returncode == 0 and (place.run("r") / "results.csv").exists(), done.stderr
     (left_out,) = json.loads((place.run("r") / "manifest.json").read_text())["left_out"]
     assert left_out.endswith(
-        "are left out: diffprivlib is not installed; type `pip install 'dpicl[evaluation]'`."
+        f"are left out: diffprivlib is not installed; {TYPE} './dpicl[evaluation]'`."
     )
-    assert "matplotlib is not installed; type `pip install 'dpicl[plot]'`" in html.unescape(
+    assert f"matplotlib is not installed; {TYPE} './dpicl[plot]'`" in html.unescape(
         (place.run("r") / "report.html").read_text()
     )
     refused = without(EXTRAS, PROGRAM, *grid, "--executor", "prefect", **place.environment)
     assert refused.returncode == 2 and refused.stderr.startswith(
-        "dpicl: prefect is not installed; type `pip install"
+        f"dpicl: prefect is not installed; {TYPE} './dpicl[pipeline]'`"
     )
 
 

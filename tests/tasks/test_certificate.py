@@ -139,7 +139,7 @@ def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Se
     for method, epsilon in (("gdp_tabicl", 0.5), ("mst_tabicl", 1.0)):
         certificate = issued(settings, method, epsilon)
         written = {
-            "json": DIGESTS.sub(b"", certificate.to_json()),
+            "json": DIGESTS.sub(b"", certificate.to_json().encode()),
             "page": DIGESTS.sub(b"", certificate.to_page().encode()),
         }
         assert hits(written, [ROWS, f"{ROWS:,}"]) == []
@@ -247,6 +247,10 @@ def test_neither_file_is_written_over_another_and_a_crash_between_is_completed(
         ParameterError, match=r"out=rows.csv: expected a new file; another one stands there"
     ):
         write()
+    certificate_of(path).write_bytes(b"mine too")
+    with pytest.raises(ParameterError, match=r"out=rows.csv: expected a new file"):  # named first
+        write()
+    certificate_of(path).write_bytes(beside)
     assert path.read_bytes() == b"mine"
     path.unlink()
     certificate_of(path).write_bytes(b"mine")
@@ -267,7 +271,7 @@ def test_the_certificate_of_a_release_is_of_no_file(settings: Settings, tmp_path
     certificate, path = issued(settings), tmp_path / "rows.csv"
     path.write_bytes(CONTENT)
     alone = tmp_path / "release.certificate.json"
-    alone.write_bytes(certificate.to_json())
+    alone.write_text(certificate.to_json(), "utf-8")
     assert verify_file(alone, key=public_key(settings)) == certificate
     with pytest.raises(CertificateError, match="names no file"):
         verify_file(path, key=public_key(settings), certificate=alone)
@@ -290,7 +294,7 @@ def test_the_same_statement_has_no_other_form(settings: Settings) -> None:
 
 
 def test_hostile_bytes_are_no_certificate(settings: Settings) -> None:
-    content = issued(settings).to_json()
+    content = issued(settings).to_json().encode()
     deep = content.replace(b'"parts": []', b'"parts": [{"kind": "x", "parameters": {}, ' * 5000)
     for other in (
         deep,

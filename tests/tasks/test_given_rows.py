@@ -111,6 +111,28 @@ def test_a_table_without_a_label_predicts_nothing(home: Path) -> None:
     assert one["output"] == release.demonstrations(1).text()
 
 
+def test_a_predictor_is_shown_in_a_line_and_its_arguments_are_explained(home: Path) -> None:
+    release = protect(home)
+    shown = repr(release.predictor())
+    assert shown.startswith("Predictor of ") and len(shown) < 200 and "array" not in shown
+    for name in ("rows", "schema", "epsilon", "home", "window", "options"):
+        assert f"    {name}: " in (dpicl.protect.__doc__ or ""), name
+    assert "Raises:" in (dpicl.protect.__doc__ or "")
+    for function in (release.arrow, release.table):
+        assert "n: number of rows" in (function.__doc__ or "") and "where: by column" in (
+            function.__doc__ or ""
+        )
+        for wrong in ("5", 0, -1, 1.5, True):
+            with pytest.raises(DpiclError, match="^n="):
+                function(wrong)
+
+
+def test_a_frame_whose_column_has_almost_that_name_is_shown_it(home: Path) -> None:
+    renamed = frame().rename(columns={"weight": "weigth"})
+    with pytest.raises(DataError, match="is not among the columns.*; is it 'weigth' here\\?"):
+        protect(home, rows=renamed)
+
+
 def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
     rows = frame().assign(name=[f"{SECRET} {number // 3}" for number in range(300)])
     schema = {

@@ -181,7 +181,7 @@ def test_open_answers_are_not_asked_for_where_nothing_can_measure_them(
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     scorers.cache_clear()
     with pytest.raises(
-        RunError, match=r"^rouge_score is not installed; type `pip install 'dpicl\[evaluation\]'`$"
+        RunError, match=r"^rouge_score is not installed; .* `pip install '\./dpicl\[evaluation\]'`$"
     ):
         probe.fn(planned({**ASKED, "datasets": ["written"], "generator": "fake", "model": "fake"}))
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-IN_FILES = "; of files `source: {dates: %d.%m.%Y}` states another form"
+IN_FILES = (
+    "; of files `source: {dates: %d.%m.%Y}` states another form, of a data frame "
+    "`pandas.to_datetime(frame[COLUMN], dayfirst=True)` makes dates of text"
+)
 
 
 def _dates(least: int, most: int) -> WithJsonSchema:

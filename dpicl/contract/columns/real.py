@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 NOT_FINITE = (
-    "is not a finite number; expected one such as 3.5, or with a decimal comma by "
-    '`source: {decimal: ","}`'
+    "is not a finite number; expected one such as 1234.5, without marks between thousands (1234,5 "
+    'by `source: {decimal: ","}`); or `invalid: missing`'
 )
 _NUMBERS_IN_A_BIN = 10
 

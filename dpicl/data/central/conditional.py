@@ -73,7 +73,8 @@ class Conditional:
 
 def no_row() -> ParameterError:
     """What a condition is refused by that has no mass."""
-    return ParameterError("where", "no row", "a condition that rows of the released model meet")
+    met = "one that some rows of it meet"
+    return ParameterError("where", "a condition that no row of the released model meets", met)
 
 
 def _log(shares: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import partial
 
 import numpy as np
@@ -278,6 +279,11 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     missing = [name for name in wanted if name not in names]
     if missing:
         header = "" if len(missing) < len(wanted) else ", in a first line that names them"
+        others = [name for name in names if name not in wanted]
+        # elsewhere what stands there may be a row
+        if contract.source.frame or len(others) < len(names) - len(others):
+            close = get_close_matches(missing[0], others, 1)
+            header += f"; is it {close[0]!r} here?" if close else ""
         rule = (
             f"is not among the columns{_more(missing)}; expected all {len(wanted)} of the "
             f"contract{header}"

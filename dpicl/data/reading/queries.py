@@ -4,7 +4,9 @@ answers, or a user's own, without a label.
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,8 +15,17 @@ from dpicl.data.reading.files import file_sha256, read_table
 from dpicl.data.reading.parse import check_distinct, typed_table
 from dpicl.data.reading.written import read_columns
 from dpicl.ground.errors import DataError, SourceError
-from dpicl.ground.records import below
+from dpicl.ground.records import BYTE_ORDER_MARK, below
 from dpicl.ground.types import QueryTable
+
+AS_WE_WRITE: dict[str, Any] = {
+    "delimiter": ",",
+    "decimal": ".",
+    "encoding": "utf-8",
+    "dates": None,
+    "rename": {},
+}
+"""What `source` would say of files of released rows."""
 
 
 def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | None:
@@ -59,13 +70,40 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
 
 
 def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
-    """A user's rows, in a file of any kind that the contract's may be and written as it is; columns
-    that are no features are ignored. Raises DataError: a feature is missing, a value breaks the
-    contract, or there is no row.
+    """A user's rows, in a file of any kind that the contract's may be and written as it is, or as
+    dpicl writes released rows; columns that are no features are ignored. Raises DataError: a
+    feature is missing, a value breaks the contract, or there is no row.
 
     Args:
         where: the file's name, for messages; CSV if its ending is none that is known.
     """
+    try:
+        return _as_stated(data, contract, where)
+    except DataError:
+        plain = contract.model_copy(
+            update={"source": contract.source.model_copy(update=AS_WE_WRITE)}
+        )
+        if plain.source == contract.source:
+            raise
+        try:
+            return _as_stated(data, plain, where)
+        except DataError:
+            if _has_our_header(data, contract):
+                raise
+        raise  # of the form that the contract states
+
+
+def _has_our_header(data: bytes, contract: Contract) -> bool:
+    """Whether the first line has all features between commas, where those of the contract's files
+    are between other marks.
+    """
+    line = data.removeprefix(BYTE_ORDER_MARK).partition(b"\n")[0].decode(errors="replace")
+    names = next(csv.reader([line.rstrip("\r")]), [])
+    return contract.source.delimiter != "," and set(contract.features) <= set(names)
+
+
+def _as_stated(data: bytes, contract: Contract, where: str) -> QueryTable:
+    """Rows of a file that is written as `source` states."""
 
     def check(names: list[str]) -> tuple[str, ...]:
         check_distinct(names, where)

@@ -12,24 +12,47 @@ import yaml
 
 from dpicl.contract import load_contract, parse_contract
 from dpicl.ground.errors import DeclarationError
-from dpicl.ground.yaml_file import parse_yaml
+from dpicl.ground.yaml_file import line_of, parse_yaml
 from tests.library.examples import REMOVED, changed, one_sentence, tree
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 BROKEN: dict[str, tuple[Any, ...]] = {
-    "unknown key": ("colums", 1, "unknown key"),
-    "unknown key below": ("columns.age.bound", [0, 1], "unknown key"),
+    "unknown key": ("colums", 1, "; did you mean 'columns'?"),
+    "unknown key below": (
+        "columns.age.bound",
+        [0, 1],
+        "bins, type, bounds, decimals, step; did you mean 'bounds'?",
+    ),
+    "unknown key of many": (
+        "source.delimeter",
+        "0",
+        "26 keys, which docs/reference lists; did you mean 'delimiter'?",
+    ),
+    "unknown key in a list": ("checks.0.colum", "age", "; did you mean 'column'?"),
+    "unknown key far from all": ("privacy.budget.qqqq", 1, "one of benchmark, epsilon, delta, by"),
+    "misspelt key that is missing": (
+        {"columns.age.bounds": REMOVED, "columns.age.bouns": [0, 1]},
+        None,
+        "unknown key; expected one of",
+        "columns.age.bouns",
+    ),
     "missing key": ("columns", REMOVED, "missing; expected this key"),
     "missing key below": ("columns.age.bounds", REMOVED, "missing; expected this key"),
     "unknown type": (
         "columns.age.type",
         "interger",
-        "expected 'integer', 'real', 'date', 'datetime', 'category'",
-        "columns.age",
+        "integer, real, date, datetime, category, boolean; did you mean 'integer'?",
     ),
-    "no type": ("columns.age.type", REMOVED, "has no known 'type'", "columns.age"),
+    "no type": ("columns.age.type", REMOVED, "missing; expected this key"),
+    "type in another word": ("columns.age.type", "bool", "got 'bool'; expected one of integer, "),
+    "type misspelt": (
+        {"columns.age": {"typ": "category"}},
+        None,
+        "missing; expected this key; did you mean it by 'typ'?",
+        "columns.age.type",
+    ),
     "column is a list": ("columns.age", [1], "expected a mapping"),
     "bounds reversed": ("columns.age.bounds", [120, 0], "expected [low, high] with low < high"),
     "bounds equal": ("columns.age.bounds", [5, 5], "expected [low, high] with low < high"),
@@ -396,8 +419,48 @@ def test_a_missing_file_a_folder_and_another_name_areone_sentence(tmp_path: Path
 def test_several_slips_are_counted() -> None:
     content = tree()
     content["columns"]["age"]["bounds"] = ["a", "b"]
-    with pytest.raises(DeclarationError, match=r"got 'a' \(and 1 more\)"):
+    with pytest.raises(
+        DeclarationError, match=r"got 'a'; .* without quotes \(and 1 more\)"
+    ) as caught:
         parse_contract(content, "shop.yaml")
+    second = "shop.yaml: columns.age.bounds.1: got 'b'; expected a whole number"
+    assert [problem.key for problem in caught.value.problems] == [
+        "columns.age.bounds.0",
+        "columns.age.bounds.1",
+    ]
+    assert str(caught.value.problems[1]).startswith(second[:50])
+    assert caught.value.__notes__ == [str(caught.value.problems[1])], "a traceback shows them"
+
+
+def test_broken_references_are_counted_too_and_the_command_that_shows_all_is_named(
+    tmp_path: Path,
+) -> None:
+    content = changed(
+        tree(), {"checks.0.column": "agee", "prompts.central.text": "{agee}", "name": "shop"}
+    )
+    path = tmp_path / "shop.yaml"
+    path.write_text(yaml.safe_dump(content), "utf-8")
+    with pytest.raises(
+        DeclarationError, match=r"\(and 1 more: `dpicl contract check shop` shows all\)"
+    ) as caught:
+        load_contract(path)
+    assert len({problem.key for problem in caught.value.problems}) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("columns.age.bounds.1", 5),
+        ("columns.age.step", 4),
+        ("columns.b.c", 6),
+        ("label", 7),
+        ("nothing", None),
+        ("", None),
+    ],
+)
+def test_a_key_is_found_by_its_line(key: str, line: int | None) -> None:
+    text = b"name: a\n\ncolumns:\n  age:\n    bounds: [0, 1]\n  b.c: {}\nlabel: x\n"
+    assert line_of(text, key) == line
 
 
 def test_a_pyyaml_without_libyaml_reads_the_same() -> None:

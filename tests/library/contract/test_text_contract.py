@@ -119,7 +119,7 @@ BROKEN: dict[Callable[[Any], None], dict[str, tuple[Any, ...]]] = {
         "text with an attribute": ("text", "{a.__class__[0]}", "has a place that is no field"),
         "brace not closed": ("text", "{body", "expected places written {field}"),
         "length zero": ("max_characters", 0, "expected greater than or equal to 1"),
-        "task": ("task.kind", "ranking", "expected 'classification', 'extraction'", "task"),
+        "task": ("task.kind", "ranking", "expected one of classification, extraction"),
         "no method": (
             "generation",
             REMOVED,

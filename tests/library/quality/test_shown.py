@@ -74,7 +74,7 @@ def test_a_figure_has_a_panel_for_each_and_a_wrong_name_is_one_sentence(release:
     figure = release.plot(["city", "stars"], pairs=1, simulations=4)
     titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_title(loc="left")]
     assert [title.partition("\n")[0] for title in titles] == ["city", "stars", "city and stars"]
-    with pytest.raises(ParameterError, match="columns=town: expected of released rows: age, spent"):
+    with pytest.raises(ParameterError, match="columns=town: expected one of age, spent"):
         release.plot(["town"])
 
 

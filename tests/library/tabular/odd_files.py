@@ -218,8 +218,8 @@ REFUSED = (
         "a.csv",
         _excel,
         {"delimiter": ";"},
-        "column 'spent': is not a finite number; expected one such as 3.5, or with a decimal comma "
-        'by `source: {decimal: ","}`',
+        "column 'spent': is not a finite number; expected one such as 1234.5, without marks "
+        'between thousands (1234,5 by `source: {decimal: ","}`); or `invalid: missing`',
     ),
     OddFile(
         "decimal points",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.load import contract_digest
+from dpicl.data.conditions import warn_of_whole_groups
 from dpicl.data.reading.parse import typed_table
 from dpicl.data.values import central_form
 from dpicl.ground.errors import DataError, DeclarationError
@@ -43,6 +45,27 @@ def test_a_code_is_in_its_own_group_or_in_that_of_its_longest_beginning() -> Non
     assert contract.listed["code"].categories == ("heart", "vessels", "tumour")
     assert read(contract, CODES) == MEANT
     assert read(contract, pa.array(CODES).dictionary_encode()) == MEANT
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("I25", ["where code='I25': is met by all rows of the group 'vessels'"]),
+        (["I21", "C5"], ["'heart'", "'tumour'"]),
+        ("heart", []),
+        (None, []),
+        ("J45", []),
+    ],
+)
+def test_of_a_code_in_a_condition_it_is_said_that_its_whole_group_meets_it(
+    asked: Any, said: list[str]
+) -> None:
+    contract = grouped()
+    with warnings.catch_warnings(record=True) as warned:
+        warn_of_whole_groups(central_form(contract), {"code": asked})
+    sentences = [str(warning.message) for warning in warned]
+    assert len(sentences) == len(said)
+    assert all(part in sentence for part, sentence in zip(said, sentences, strict=True))
 
 
 @pytest.mark.parametrize("spelled", [pa.array([15, 80331]), pa.array([15.0, 80331.0])])

@@ -116,7 +116,7 @@ def test_the_same_question_has_the_same_answer_and_files_are_certified(
 @pytest.mark.parametrize(
     ("where", "told"),
     [
-        ({"town": "north"}, r"where=town: expected columns of released rows: age, spent, city"),
+        ({"town": "north"}, r"where=town: expected one of age, spent, city"),
         (
             {"city": "west"},
             "where city=.?west.?: expected one of its categories: north, east, south",
@@ -126,9 +126,12 @@ def test_the_same_question_has_the_same_answer_and_files_are_certified(
         ({"age": (1, 2, 3)}, "where age=.*: expected a value, a list of some, or a tuple"),
         ({"age": "old"}, "where age=.*: expected values of type integer"),
         ({"spent": None}, "where spent=.*: expected values, as .* not nullable"),
-        ({"age": (50, 40)}, "where=no row: expected a condition that rows"),
-        ({"age": 17}, "where=no row"),
-        ({"age": 40.5}, "where=no row"),
+        (
+            {"age": (50, 40)},
+            "released model meets: expected one that some rows of it meet",
+        ),
+        ({"age": 17}, "where=a condition that no row"),
+        ({"age": 40.5}, "where=a condition that no row"),
     ],
 )
 def test_what_no_row_can_have_is_one_sentence(
@@ -189,7 +192,7 @@ def test_the_model_given_weights_is_the_model_times_weights(sizes: list[int], se
     for column, weight in weights.items():
         joint *= weight.reshape([-1 if axis == column else 1 for axis in range(len(sizes))])
     if joint.sum() < 1e-12:
-        with pytest.raises(ParameterError, match="where=no row"):
+        with pytest.raises(ParameterError, match="where=a condition that no row"):
             Conditional.of(model, weights)
         return
     given_ = Conditional.of(model, weights)

@@ -176,6 +176,43 @@ def test_public_queries_are_written_as_the_rows_are(tmp_path: Path) -> None:
     assert workbook.data.drop_columns("bought").equals(one.data.drop_columns("bought"))
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"delimiter": ";"},
+        {"decimal": ","},
+        {"dates": "%d.%m.%Y"},
+        {"encoding": "utf-16"},
+        {"rename": {"Umsatz": "spent"}},
+        EXCEL,
+    ],
+    ids=["delimiter", "decimal", "dates", "encoding", "rename", "all"],
+)
+def test_a_users_queries_may_be_rows_that_dpicl_wrote(keys: dict[str, Any]) -> None:
+    """Whatever form the private file has."""
+    stated, plain = contract({"file": "a.csv", **keys}), contract({"file": "a.csv"})
+    ours = odd_files.text()
+    read = read_unlabelled(ours, stated, "s.csv")
+    assert read.data.equals(read_unlabelled(ours, plain, "s.csv").data)
+
+
+def test_what_fits_neither_form_is_refused_by_the_one_that_its_header_has() -> None:
+    stated = contract({"file": "a.csv", **EXCEL})
+    ours, theirs = odd_files.text(), odd_files._excel()
+    head, first, *more = ours.splitlines(keepends=True)
+    spoilt = b"".join([head, first.replace(b"-1.0", b"many"), *more])
+    assert spoilt != ours
+    with pytest.raises(DataError, match="s.csv: column 'spent': is not a finite number"):
+        read_unlabelled(spoilt, stated, "s.csv")
+    spoilt = theirs.replace(b"3,625", b"many")
+    assert spoilt != theirs
+    with pytest.raises(DataError, match="a.csv: column 'spent': is not a finite number"):
+        read_unlabelled(spoilt, stated, "a.csv")
+    quoted = b'"age","spent eur"\n' + b"1,2\n"
+    with pytest.raises(DataError, match="not CSV; expected a header with ';' between names"):
+        read_unlabelled(quoted, stated, "a.csv")
+
+
 def test_a_client_s_records_are_written_as_the_contract_says() -> None:
     local = {"privacy": {"neighbours": "replace-one", "budget": {"epsilon": 1}}}
     stated = contract({"file": "a.csv", **EXCEL}, **local)

@@ -19,6 +19,7 @@ from dpicl.data.reading.database import query_batches
 from dpicl.data.reading.files import canonical_order, rows_digest
 from dpicl.data.reading.source import load_source
 from dpicl.ground.errors import DpiclError
+from dpicl.ground.installed import to_install
 from tests.ledger.postgres import Server
 
 from ..table_contracts import GOOD_CSV, small_contract
@@ -77,7 +78,7 @@ def test_a_database_whose_driver_is_missing_names_the_extra(
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, "dpicl.data.reading.postgresql", raising=False)
     assert refusal(asking(SELECT)).endswith(
-        ": psycopg is not installed; type `pip install 'dpicl[postgresql]'`"
+        f": psycopg is not installed; {to_install('postgresql')}"
     )
 
 

@@ -18,6 +18,7 @@ from dpicl.data.reading.checks import violations
 from dpicl.data.reading.files import read_table, rows_digest
 from dpicl.data.reading.source import cached_file, fetch, load_source, locate
 from dpicl.ground.errors import SourceError
+from dpicl.ground.installed import to_install
 
 from ..examples import CONTRACTS, ROOT, every_contract
 from ..table_contracts import GOOD_CSV, HEADER, ROWS, small_contract
@@ -130,7 +131,7 @@ def test_local_rows_need_no_http_client() -> None:
     command = [sys.executable, "-c", "; ".join(lines)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stderr.strip().endswith(
-        "fetching: httpx is not installed; type `pip install 'dpicl[endpoint]'`"
+        f"fetching: httpx is not installed; {to_install('endpoint')}"
     )
 
 
