@@ -16,6 +16,7 @@ Not covered replace-one (two counts move: twice the cost); ties, broken by contr
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -53,11 +54,12 @@ def noisy_counts(
     counts: Sequence[int], *, epsilon: Fraction | None, stream: Stream, sensitivity: int = 1
 ) -> list[int]:
     """Equation (1) on every count, all at the cost of epsilon; exact counts at epsilon = infinity
-    (None). `sensitivity`: by how much one row moves them, added up.
+    (None). `sensitivity`: by how much one row moves them, added up. Raises TypeError: a count is no
+    whole number, and noise would leave its fraction as it is.
     """
     if epsilon is None:
         return list(counts)
-    return stream.passes(LaplaceCounts(epsilon, sensitivity), counts)
+    return stream.passes(LaplaceCounts(epsilon, sensitivity), [*map(operator.index, counts)])
 
 
 def noisy_modes(

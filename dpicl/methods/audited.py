@@ -18,6 +18,8 @@ from dpicl.methods.base import Method
 
 FOLDER = "audited"
 """Of the state home, where audits that passed are noted."""
+AUDIT = 1
+"""Raised when an audit sees more: what passed before has to pass again."""
 FEWEST = 200
 """Transcripts of each kind of worlds, without which an audit is not noted."""
 
@@ -31,15 +33,22 @@ def note_of(method: Method, folder: Path) -> Path:
     """The file that says that an audit of this program passed, whether or not it is there.
     Raises PrivacyError: the program is in no file, so that nobody could say which one was audited.
     """
-    spec = find_spec(_package(method)) if _package(method) != "__main__" else None
-    if spec is None or spec.origin is None:
-        raise PrivacyError(
-            f"method {method.name!r}: its program is in no file; expected an installed module"
-        )
-    origin = Path(spec.origin)
-    files = sorted(origin.parent.rglob("*.py")) if spec.submodule_search_locations else [origin]
-    program = "\n".join(f"{path.name} {sha256_of(path.read_bytes())}" for path in files)
-    digest = sha256_of(f"{__version__}\n{method.name} {method.draw_version}\n{program}")
+    digests = list[str]()
+    for package in _packages(method):
+        spec = find_spec(package) if package != "__main__" else None
+        if spec is None or spec.origin is None:
+            raise PrivacyError(
+                f"method {method.name!r}: its program is in no file; expected an installed module"
+            )
+        origin = Path(spec.origin)
+        top = origin.parent if spec.submodule_search_locations else None
+        digests += [
+            f"{path.relative_to(top) if top else path.name} {sha256_of(path.read_bytes())}"
+            for path in (sorted(top.rglob("*")) if top else [origin])
+            if path.is_file() and path.suffix != ".pyc"
+        ]
+    known = f"{__version__} {AUDIT}\n{method.name} {method.draw_version}"
+    digest = sha256_of("\n".join([known, *digests]))
     return folder / f"{method.name}-{digest[:32]}.json"
 
 
@@ -57,4 +66,10 @@ def check_audited(method: Method, contract: Declared, folder: Path) -> None:
 
 
 def _package(method: Method) -> str:
-    return sys.modules[type(method).__module__].__name__.partition(".")[0]
+    return type(method).__module__.partition(".")[0]
+
+
+def _packages(method: Method) -> list[str]:
+    """Of its class, and of what that is made from, but for dpicl and Python's own."""
+    packages = dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(method).__mro__)
+    return [name for name in packages if name != "dpicl" and name not in sys.stdlib_module_names]

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from itertools import permutations
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 import dpicl
 from dpicl.ground.randomness import Stream
+from dpicl.mechanisms.discrete_gaussian import GaussianSums
 from dpicl.mechanisms.joint_exponential import JointTop
 from dpicl.mechanisms.noisy_count import LaplaceCounts, noisy_counts
 from dpicl.mechanisms.noisy_max import BoundedRange, PermuteAndFlip
@@ -28,6 +30,7 @@ from lab.audit.transcripts.mutants import MUTANTS, Mutant
 from lab.audit.transcripts.record import Diverged, ForcedStep, Forcing, Open, Transcript
 from lab.audit.transcripts.run import audit_transcripts, transcript
 from lab.audit.transcripts.worlds import Case, Price, World
+from tests.library.examples import seeded
 
 FEW, FEW_OF_WIDE = 25, 5
 MECHANISMS = Path(dpicl.__file__).parent / "mechanisms"
@@ -101,6 +104,73 @@ def test_rows_that_decide_what_is_asked_for_are_found() -> None:
     ):
         with pytest.raises(Diverged, match=said):
             transcript(_world(draw), 0)
+
+
+class Exactly(LaplaceCounts):
+    """Adds nothing."""
+
+    def draw(self, exact: Sequence[int], stream: Stream) -> list[int]:
+        return list(exact)
+
+
+def _of_law(law: object, which: bool, opened: Open) -> bytes:
+    return repr(opened("counts").passes(law, [5 + which])).encode()  # type: ignore[arg-type]
+
+
+def test_a_law_counts_as_what_it_is_and_for_what_is_paid() -> None:
+    laplace, gaussian = LaplaceCounts(Fraction(1)), GaussianSums(Fraction(9))
+    for law, price, said in (
+        (Exactly(Fraction(1)), Price(epsilon=1.0), "a law of its own"),
+        (gaussian, Price(epsilon=1.0), "a kind of noise that is not what is paid for"),
+        (laplace, Price(squared=1.0), "a kind of noise that is not what is paid for"),
+        (gaussian, Price(movement=1.0, variance=10.0), "noise of variance 9; paid for: 10"),
+        (gaussian, Price(squared=0.19), "squared movements: 1.05"),
+    ):
+        with pytest.raises(Diverged, match=said):
+            transcript(World(partial(_of_law, law), price, 1), 0)
+    assert transcript(World(partial(_of_law, gaussian), Price(squared=0.2), 1), 0).sum == 1
+
+
+def test_bits_serve_for_one_input() -> None:
+    def drawn(other: int, which: bool, opened: Open) -> bytes:
+        streams = [opened("noise", again=True) for _ in range(2)]
+        both = zip(streams, (3 + which, 3 + other + which), strict=True)
+        counts = [noisy_counts([n], epsilon=Fraction(1), stream=one) for one, n in both]
+        return repr(counts).encode()
+
+    transcript(World(partial(drawn, 0), Price(epsilon=2.0), 1), 0)
+    with pytest.raises(Diverged, match="gives the same bits to another input"):
+        transcript(World(partial(drawn, 1), Price(epsilon=2.0), 1), 0)
+
+
+def test_less_is_taken_for_granted_of_a_stranger() -> None:
+    remembered = dict[str, int]()
+
+    def cached(which: bool, opened: Open) -> bytes:
+        return str(remembered.setdefault("counts", 5 + which)).encode()
+
+    def coarse(which: bool, opened: Open) -> bytes:
+        opened("mine").words(1, np.uint64)
+        return _counted(opened, 5 + which)
+
+    for draw, said in ((cached, "no noise is asked for"), (coarse, "no law of dpicl asked for")):
+        with pytest.raises(Diverged, match=said):
+            transcript(World(draw, Price(epsilon=1.0), 1, stranger=True), 0)
+    still = World(lambda which, opened: _counted(opened, 5), Price(epsilon=1.0), 1, stranger=True)
+    case = Case("still", "other", lambda rng: still, stranger=True)
+    assert audit_transcripts(case, seed=0, count=60).broken.startswith("no row moved anything")
+
+    def crash(which: bool, opened: Open) -> bytes:
+        raise ValueError("no row says x")
+
+    crashing = World(crash, Price(epsilon=1.0), 1, stranger=True)
+    case = Case("crash", "other", lambda rng: crashing, stranger=True)
+    assert "ValueError: no row says x" in audit_transcripts(case, seed=0, count=1).broken
+
+
+def test_counts_are_whole() -> None:
+    with pytest.raises(TypeError):
+        noisy_counts([0.5], epsilon=Fraction(1), stream=seeded())  # type: ignore[list-item]
 
 
 def test_a_stream_of_a_release_keeps_nothing_and_nothing_of_the_product_listens() -> None:

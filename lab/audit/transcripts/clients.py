@@ -19,12 +19,14 @@ from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.two_levels import TwoLevels, send, two_levels
 from dpicl.mechanisms.unary_encoding import Unary, report, unary
 from dpicl.methods import Options, tabular_method, unit_of
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.ldp_tabicl import LdpTabicl
 from lab.audit.neighbours import numbers
 from lab.audit.transcripts.record import ForcedStep, Open
 from lab.audit.transcripts.worlds import Case, Price, World
 
 HIDDEN = "permanent"
-_METHOD, _COUNTED_BY = "ldp_tabicl", "gdp_tabicl"
+_METHOD, _COUNTED_BY = LdpTabicl.name, GdpTabicl.name
 _EPSILONS = (0.5, 1.0, 3.0)
 
 

@@ -16,6 +16,7 @@ Paper       [MS20] McKenna and Sheldon, permute-and-flip; [DR19] Durfee and Roge
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ class Loss:
         ratio: ln P[o | x] - ln P[o | x'], in nats; 0 of Gaussian noise.
         squared: mu^2 of Gaussian noise on this movement, or of a choice of this range; else 0.
         movement: |x - x'|^2 of Gaussian noise, else 0.
+        variance: of Gaussian noise, else infinite.
         part: of what the step states of one row, how much it tells: at most 1. 0 where it states
             nothing by itself.
         failed: the probability of an output that the neighbour never has.
@@ -63,6 +65,7 @@ class Loss:
     ratio: float = 0.0
     squared: float = 0.0
     movement: float = 0.0
+    variance: float = math.inf
     part: float = 0.0
     failed: float = 0.0
 
@@ -81,6 +84,10 @@ def losses(steps: Sequence[ForcedStep]) -> list[Loss]:
             secret = repr((step.law, step.exact[1].tolist(), len(step.exact[0]))).encode()
             tests.setdefault(secret, []).append(step)
         else:
+            if type(step.law) not in _loss.registry:  # a subclass may draw otherwise
+                raise Diverged(
+                    f"{step.law} on stream {step.stream!r}: a law that is not known here"
+                )
             found.append(_loss(step.law, step))
     return [*found, *(_of_tests(group) for group in tests.values())]
 
@@ -93,7 +100,8 @@ def _loss(law: Law[Any, Any], step: ForcedStep) -> Loss:
 @_loss.register
 def _(law: LaplaceCounts, step: ForcedStep) -> Loss:
     exact, other, output = (
-        [int(total) for total in totals] for totals in (step.exact, step.other, step.output)
+        [operator.index(total) for total in totals]
+        for totals in (step.exact, step.other, step.output)
     )
     _same(len(exact), len(other), step)
     apart = sum(
@@ -113,9 +121,13 @@ def _(law: GaussianSums, step: ForcedStep) -> Loss:
     movement = sum(
         (int(here) - int(there)) ** 2 for here, there in zip(step.exact, step.other, strict=True)
     )
+    variance = float(law.variance)
     if law.variance <= SMOOTHED:
-        return Loss(movement=float(movement))
-    return Loss(squared=float(movement / (law.variance - SMOOTHED)), movement=float(movement))
+        return Loss(
+            squared=math.inf if movement else 0.0, movement=float(movement), variance=variance
+        )
+    squared = float(movement / (law.variance - SMOOTHED))
+    return Loss(squared=squared, movement=float(movement), variance=variance)
 
 
 @_loss.register

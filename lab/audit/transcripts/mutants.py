@@ -21,11 +21,13 @@ from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.randomised_response import response
 from dpicl.mechanisms.stable_top import StableTop
-from dpicl.methods import ensemble_voting, mst_series, tab_pate
+from dpicl.methods import dp_icl, ensemble_voting, mst_series, tab_pate
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.ensemble_voting import RetrievalSpending, asked_of_each
+from dpicl.methods.few_shot_voting import Text
 from lab.audit.end_to_end.stand_ins import everywhere, replaced
 from lab.audit.transcripts.cases import every_case
+from lab.audit.transcripts.record import HeardMemory
 from lab.audit.transcripts.run import Tally, audit_transcripts
 
 
@@ -127,6 +129,22 @@ def _kept_noise(release: Any) -> Any:
 
 def _staying(contribution_of: Any) -> Any:
     return lambda contract, **how: replace(contribution_of(contract, **how), signed=0)
+
+
+def _of_one_name(stream: Any) -> Any:
+    return lambda self, key, name: stream(self, key, name.partition(" ")[0])
+
+
+def _of_one_number(stream: Any) -> Any:
+    return lambda self, purpose, number: stream(self, purpose, 0)
+
+
+def _quieter(decide: Any) -> Any:
+    def decided(plan: Any, *others: Any) -> Any:
+        half = replace(plan.noise, amount=plan.noise.amount / 2)
+        return decide(replace(plan, noise=half), *others)
+
+    return decided
 
 
 def _one_way(joint_top: Any) -> Any:
@@ -321,5 +339,23 @@ MUTANTS = (
         "counts of right answers have half the noise",
         "gdp_tabicl: held-out answers",
         lambda: replaced(noisy_count, "noisy_counts", _twice),
+    ),
+    Mutant(
+        "same-noise",
+        "every query's noise is of the same bits",
+        "dp_icl: votes, gaussian",
+        lambda: replaced(HeardMemory, "stream", _of_one_name),
+    ),
+    Mutant(
+        "same-noise-of-tokens",
+        "every token's noise is of the same bits",
+        "few_shot_generation: fresh, exponential",
+        lambda: replaced(Text, "stream", _of_one_number),
+    ),
+    Mutant(
+        "half-deviation",
+        "votes are drawn with half of the deviation that is paid for",
+        "dp_icl: votes, gaussian",
+        lambda: replaced(dp_icl, "decide", _quieter),
     ),
 )

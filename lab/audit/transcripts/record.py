@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import pickle
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -73,25 +74,37 @@ class Transcript:
         times = sum(other == name for other, _ in self.passed)
         entries = self.passed.setdefault((name, times), [])
         key = hashlib.sha256(f"{self.seed}\n{name}\n{0 if again else times}".encode()).digest()
-        return _Recorded(key, name, entries)
+        before = self.passed[name, 0] if again and times else None
+        return _Recorded(key, name, entries, before)
 
 
 class _Recorded(Stream):
-    """Draws, and keeps what it drew from."""
+    """Draws, and keeps what it drew from. Bits that were given `before` may serve for the same once
+    more, and for nothing else: noise that two inputs share is no noise.
+    """
 
-    def __init__(self, key: bytes, name: str, entries: list[Step | Coins]) -> None:
+    def __init__(
+        self, key: bytes, name: str, entries: list[Step | Coins], before: list[Step | Coins] | None
+    ) -> None:
         super().__init__(key, simulated=True)
         self._name, self._entries, self._is_inside = name, entries, False
+        self._before = None if before is None else iter(before)
 
     def passes(self, law: Law[Exact, Output], exact: Exact) -> Output:
         """See `Stream`."""
-        before = copy.deepcopy(exact)
+        given = copy.deepcopy(exact)
+        if self._before is not None:
+            first = next(self._before, None)
+            if not isinstance(first, Step) or pickle.dumps((first.law, first.exact)) != (
+                pickle.dumps((law, given))
+            ):
+                raise Diverged(f"stream {self._name!r}: gives the same bits to another input")
         self._is_inside = True
         try:
             output = law.draw(exact, self)
         finally:
             self._is_inside = False
-        self._entries.append(Step(self._name, law, before, copy.deepcopy(output)))
+        self._entries.append(Step(self._name, law, given, copy.deepcopy(output)))
         return output
 
     def bytes(self, count: int) -> bytes:

@@ -15,6 +15,8 @@ from dpicl.contract import Contract, parse_contract
 from dpicl.contract.pipeline import Point
 from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.counted_horizon import CountedHorizon
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
 from lab.audit.neighbours import typed
 from lab.audit.transcripts.record import Open
 from lab.audit.transcripts.worlds import Case, Price, World
@@ -42,7 +44,7 @@ def world(kind: Kind, rng: np.random.Generator) -> World:
     most = int(rng.integers(per_period, periods * per_period + 1))
     contract = _contract(kind, periods, per_period, most)
     options = dict(kind.options)
-    if kind.method == "mst_tabicl":
+    if kind.method == MstTabicl.name:
         options["structure"] = int(rng.integers(1, periods + 1))
     point = _point(kind.method, options, contract, float(rng.choice([0.5, 2.0, 8.0])))
     series = tabular(kind.method).series(contract, point)
@@ -164,8 +166,8 @@ def _drawn(
 
 
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "mst_tabicl": {"noise": "gaussian", "delta": 1e-5},
-    "gdp_tabicl": {"allocation": "shared-count"},
+    MstTabicl.name: {"noise": "gaussian", "delta": 1e-5},
+    GdpTabicl.name: {"allocation": "shared-count"},
 }
 
 

@@ -11,25 +11,36 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract
+from dpicl.contract.columns.boolean import BooleanColumn
 from dpicl.contract.columns.category import CategoryColumn
+from dpicl.contract.columns.integer import IntegerColumn
 from dpicl.contract.columns.real import RealColumn
 from dpicl.contract.pipeline import Point
 from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_steps import GaussianBudget
 from dpicl.methods import METHODS, Options, grid, tabular, unit_of
+from dpicl.methods.aim_tabicl import AimTabicl
+from dpicl.methods.audited import is_ours
 from dpicl.methods.base import times_of_row
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.row_method import CentralRows
+from dpicl.methods.tab_pate import TabPate
+from dpicl.methods.tab_pe import TabPe
 from dpicl.methods.tabular_method import TabularMethod
 from lab.audit.neighbours import declared, typed
-from lab.audit.transcripts.record import HeardDraws, Open
+from lab.audit.transcripts.record import Diverged, HeardDraws, Open
 from lab.audit.transcripts.worlds import Case, Price, World
 
 Rows = Mapping[str, Sequence[Any]]
 """Values by column."""
 _EPSILONS = (0.1, 0.5, 1.0, 3.0, 10.0)
-_ROWS = (0, 1, 2, 5, 40, 400)
+_ROWS = (0, 1, 2, 5, 9, 10, 40, 99, 100)
+_MOST_ROWS = 1100
 _WIDE = 30
 _ID = "who"
+_NASTY_WHOLE = (2**62, -(2**62), 10**9, 0)
 _NASTY = (1e308, -1e308, 5e-324, -0.0, 1e9, -1e9)
 
 
@@ -53,7 +64,8 @@ def world(kind: Kind, rng: np.random.Generator) -> World:
     method = tabular(kind.method)
     point = _point(kind, contract, rng)
     replaces = kind.neighbours == "replace-one"
-    count = int(rng.choice(_ROWS[replaces:]))
+    few, many = int(rng.choice(_ROWS[replaces:])), int(rng.integers(1, _MOST_ROWS))
+    count = few if rng.integers(3) or kind.wide else many
     one = _rows(contract, rng, count, kind.persons)
     two = _neighbour(one, contract, kind, rng)
     tables = (one, two) if rng.integers(2) else (two, one)
@@ -61,6 +73,7 @@ def world(kind: Kind, rng: np.random.Generator) -> World:
         partial(_drawn, kind, method, contract, point, [_table(contract, rows) for rows in tables]),
         _price(method, contract, point),
         abs(len(one["label"]) - len(two["label"])),
+        not is_ours(method),
     )
 
 
@@ -69,7 +82,7 @@ def _contract(kind: Kind, rng: np.random.Generator) -> Contract:
     labels = list("xyz"[: int(rng.integers(2, 4))])
     privacy: dict[str, Any] = {
         "sampling_rate": kind.rate,
-        "budget": {"benchmark": True, "delta": 1e-5},
+        "budget": {"epsilon": 1000, "delta": 1e-5},
         "neighbours": kind.neighbours,
     }
     if kind.persons:
@@ -91,10 +104,13 @@ def _column(kind: Kind, rng: np.random.Generator) -> dict[str, Any]:
     size = int(rng.integers(2, 5))
     if rng.integers(2):
         return {"type": "category", "categories": list("abcde"[:size])}
+    if rng.integers(4) == 0:
+        return {"type": "boolean"}
     high = int(rng.choice([1, 7, 1000]))
+    kind_of = str(rng.choice(["real", "integer"]))
     bins = [high / 3, high / 2] if high > 1 else [0.5]
     number: dict[str, Any] = {
-        "type": "real",
+        "type": kind_of,
         "bounds": [-high, high],
         "nullable": bool(rng.integers(2)),
     }
@@ -119,10 +135,19 @@ def _rows(
         values: list[Any]
         if isinstance(column, CategoryColumn):
             values = rng.choice(list(column.categories), size).tolist()
+        elif isinstance(column, BooleanColumn):
+            values = rng.choice(["false", "true"], size).tolist()
         else:
-            assert isinstance(column, RealColumn)
+            assert isinstance(column, (RealColumn, IntegerColumn))
             low, high = column.bounds
             values = [*_NASTY, low, high, (low + high) / 2, rng.uniform(low, high)]
+            if isinstance(column, IntegerColumn):
+                values = [
+                    *_NASTY_WHOLE,
+                    int(low),
+                    int(high),
+                    int(rng.integers(int(low), int(high) + 1)),
+                ]
             values = [*values, *([None] if column.nullable else [])]
             values = [values[place] for place in rng.integers(len(values), size=size)]
         rows[name] = values * (count if size < count else 1)
@@ -160,7 +185,9 @@ def _table(contract: Contract, rows: Rows) -> PrivateTable:
 
 
 def _array(values: Sequence[Any], name: str, contract: Contract) -> pa.Array:
-    return pa.array(values, pa.string() if name in contract.listed else pa.float64())
+    column = contract.columns[name]
+    whole = pa.int64() if isinstance(column, IntegerColumn) else pa.string()
+    return pa.array(values, pa.float64() if isinstance(column, RealColumn) else whole)
 
 
 def _drawn(
@@ -173,7 +200,7 @@ def _drawn(
     opened: Open,
 ) -> bytes:
     table = PrivateTable(tables[which].data)
-    draws = HeardDraws(0, contract.name, simulated=True, opened=opened)
+    draws = HeardDraws(0, contract.name, simulated=False, opened=opened)
     if not kind.batches:
         marks = (
             method.prepare(table, contract, point, draws)
@@ -198,6 +225,8 @@ def _price(method: TabularMethod[Any], contract: Contract, point: Point[Any]) ->
     """What one unit is charged, before its sample amplifies it."""
     rows = contract.rows_of_unit if method.trust == "local" else times_of_row(contract)
     cost = method.cost(contract, point).nominal
+    if not is_ours(method) and (cost.delta or method.cost(contract, point).amplified):
+        raise Diverged("a cost with a delta, or amplified by a sample: no transcript shows it")
     if isinstance(method, CentralRows):
         budget = method.budget(contract, point)
         if isinstance(budget, GaussianBudget):
@@ -220,11 +249,15 @@ def cases_of(method: str, ways: Mapping[str, Mapping[str, Any]]) -> list[Case]:
         if not local and issubclass(type(tabular(method)), CentralRows):
             kinds[f"{name}, open bins"] = replace(plain, open_bins=True)
             kinds[f"{name}, wide"] = replace(plain, wide=True)
-        if method == "gdp_tabicl":
+        if method == GdpTabicl.name:
             kinds[f"{name}, sampled"] = replace(plain, rate="1/2")
         if tabular(method).takes_batches:
             kinds[f"{name}, batches"] = replace(plain, batches=True)
-    return [Case(f"{method}: {name}", method, partial(world, kind)) for name, kind in kinds.items()]
+    stranger = not is_ours(tabular(method))
+    return [
+        Case(f"{method}: {name}", method, partial(world, kind), stranger)
+        for name, kind in kinds.items()
+    ]
 
 
 _GAUSSIAN = {"noise": "gaussian", "delta": 1e-5}
@@ -233,18 +266,18 @@ _GAUSSIAN = {"noise": "gaussian", "delta": 1e-5}
 def cases() -> list[Case]:
     """Of all methods on tables."""
     return [
-        *cases_of("mst_tabicl", {"laplace": {}, "gaussian": _GAUSSIAN}),
-        *cases_of("aim_tabicl", {"laplace": {}, "gaussian": _GAUSSIAN}),
-        *cases_of("tab_pe", {"histograms": {}}),
+        *cases_of(MstTabicl.name, {"laplace": {}, "gaussian": _GAUSSIAN}),
+        *cases_of(AimTabicl.name, {"laplace": {}, "gaussian": _GAUSSIAN}),
+        *cases_of(TabPe.name, {"histograms": {}}),
         *cases_of(
-            "tab_pate",
+            TabPate.name,
             {
                 "public": {"teachers": 3, "labelled": 4},
                 "released": {"queries": "released", "teachers": 2, "labelled": 3},
             },
         ),
         *cases_of(
-            "gdp_tabicl",
+            GdpTabicl.name,
             {
                 "paid columns": {"epsilon_is": "nominal"},
                 "all columns": {"allocation": "all-columns", "sum_origin": "lower"},
@@ -252,7 +285,7 @@ def cases() -> list[Case]:
             },
         ),
         *cases_of(
-            "ldp_tabicl",
+            LdpTabicl.name,
             {
                 "all columns": {},
                 "one-hot": {"encoding": "one-hot"},

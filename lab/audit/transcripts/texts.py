@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -105,7 +106,8 @@ def world(kind: Kind, rng: np.random.Generator) -> World:
         new = rows[int(rng.integers(len(rows)))]
     # coins of rows are given by their place, so that only a last row leaves the others theirs
     place = len(rows) if kind.has_coins else int(rng.integers(len(rows) + 1))
-    more = [*rows[:place], ("new", *new[1:]), *rows[place:]]
+    own = 1 + int(kind.persons and rng.integers(4))  # of whom some may not enter
+    more = [*rows[:place], *[("new", *new[1:])] * own, *rows[place:]]
     tables = [_table(rows, kind), _table(more, kind)]
     if rng.integers(2):
         tables.reverse()
@@ -215,7 +217,7 @@ def _price(contract: TextContract, point: Point[Any]) -> Price:
     plan = plan_release(contract, point)
     noise, uses = plan.noise, plan.shape.uses
     if isinstance(noise, (TokenNoise, EmbeddingNoise)) and plan.shape.gaussian:
-        return Price(movement=noise.squared_movement, steps=uses)
+        return Price(movement=noise.squared_movement, variance=_variance(noise), steps=uses)
     if isinstance(noise, StableTop):
         assert noise.size_epsilon is not None and noise.test_epsilon is not None
         step = float(max(noise.size_epsilon, noise.test_epsilon))
@@ -223,6 +225,11 @@ def _price(contract: TextContract, point: Point[Any]) -> Price:
     amount = noise.epsilon if isinstance(noise, JointNoise) else noise.amount  # type: ignore[union-attr]
     assert amount is not None
     return Price(step=float(amount), steps=uses)
+
+
+def _variance(noise: TokenNoise | EmbeddingNoise) -> float:
+    """What the price of one step is of."""
+    return float(Fraction(str(dict(noise.event().parameters)["variance"])))
 
 
 def _price_of_texts(contract: TextContract, point: Point[Any]) -> Price:
@@ -237,7 +244,7 @@ def _price_of_texts(contract: TextContract, point: Point[Any]) -> Price:
     if isinstance(token, DifferenceToken):
         return Price(step=float(amount), steps=tokens)
     if token.kind == "gaussian":
-        return Price(movement=token.squared_movement, steps=tokens)
+        return Price(movement=token.squared_movement, variance=_variance(token), steps=tokens)
     if noise.test is None:
         return Price(step=float(amount), steps=tokens)
     assert shape.private_tokens is not None and noise.test.epsilon is not None
@@ -273,13 +280,15 @@ _FREE: Mapping[str, Mapping[str, Any]] = {
 def cases() -> list[Case]:
     """Of all methods on texts."""
     kinds = {
-        f"few_shot_generation: {name}": Kind("few_shot_generation", options)
+        f"few_shot_generation: {name}": Kind(few_shot_generation.FewShotGeneration.name, options)
         for name, options in _GENERATED.items()
     }
-    kinds |= {f"dp_icl: {name}": Kind("dp_icl", options) for name, options in _VOTED.items()}
+    kinds |= {
+        f"dp_icl: {name}": Kind(dp_icl.DpIcl.name, options) for name, options in _VOTED.items()
+    }
     # so that sets of words leave now and then
     kinds |= {
-        f"dp_icl: {name}": Kind("dp_icl", options, epsilon=40.0, labels=False)
+        f"dp_icl: {name}": Kind(dp_icl.DpIcl.name, options, epsilon=40.0, labels=False)
         for name, options in _FREE.items()
     }
     persons = replace(kinds["dp_icl: votes, gaussian"], persons=True)

@@ -30,6 +30,7 @@ class Price:
         squared: mu^2 of all Gaussian noise and choices.
         rows: how many rows a unit moves: so many times may each step tell what it states of one.
         movement: |x - x'|^2 of one step of Gaussian noise on votes.
+        variance: of that noise, at least.
         step: epsilon of one step.
         steps: how many steps may tell anything.
         failed: probability of outputs that the neighbour never has.
@@ -39,6 +40,7 @@ class Price:
     squared: float = math.inf
     rows: int = 1
     movement: float = math.inf
+    variance: float = 0.0
     step: float = math.inf
     steps: float = math.inf
     failed: float = 0.0
@@ -46,11 +48,14 @@ class Price:
 
 @dataclass(frozen=True)
 class World:
-    """Two neighbours, of which at most so many rows differ, and a draw on each."""
+    """Two neighbours, of which at most so many rows differ, and a draw on each; of a `stranger`,
+    a method of another package, less is taken for granted.
+    """
 
     draw: Drawn
     price: Price
     rows: int
+    stranger: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,10 @@ class Case:
     Attributes:
         method: by its name in pipelines.
         make: a world from a generator of public choices.
+        stranger: whether the method is of another package.
     """
 
     name: str
     method: str
     make: Callable[[np.random.Generator], World]
+    stranger: bool = False
