@@ -68,8 +68,9 @@ class Recomputation:
 
 
 def recomputed(certificate: Certificate) -> Recomputation:
-    """The second prices of all that a certificate states; takes seconds, of thousands of steps a
-    minute. Raises CertificateError: the other program cannot read the certificate.
+    """The second prices of all that a certificate states; takes seconds, of thousands of steps
+    or choices minutes, and stops after five. Raises CertificateError: the other program cannot read
+    the certificate.
     """
     from pydantic import TypeAdapter, ValidationError
 

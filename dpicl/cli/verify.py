@@ -42,7 +42,8 @@ def verify(
         typer.Option(
             "--recompute",
             help="Also compute the stated privacy loss again with dp-accounting and "
-            "prv-accountant, by a program that uses none of dpicl's accounting. Takes seconds.",
+            "prv-accountant, by a program that uses none of dpicl's accounting. Takes seconds, of "
+            "thousands of steps or choices minutes; it stops after five.",
         ),
     ] = False,
     page: Annotated[

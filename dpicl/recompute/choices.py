@@ -28,8 +28,8 @@ _CELLS = 24
 """Places of t within a range."""
 _BEYOND = 40.0
 """Nats below 1 at which the table ends; beyond, W counts as at its end."""
-_MOST_WORK = 4_000_000_000
-"""Places times cells times choices: minutes."""
+_MOST_WORK = 300_000_000
+"""Places times cells times choices: half a minute."""
 
 
 class TooManyError(Exception):

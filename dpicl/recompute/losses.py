@@ -175,7 +175,7 @@ def _of_choices(piece: Choices, interval: float) -> distributions.PrivacyLossDis
         curve = choices.divergences(losses, piece.reach, piece.count, piece.rate)
     except choices.TooManyError:
         raise NotRecomputed(
-            f"{piece.count:,} choices of a range of {piece.reach:.3g} would take hours"
+            f"{piece.count:,} choices of a range of {piece.reach:.3g} would take minutes"
         ) from None
     return _of_curve(curve, interval)
 

@@ -17,6 +17,7 @@ from dpicl.recompute.sums import has_pure_price, pure_price
 LIBRARY = f"dp-accounting {version('dp-accounting')}"
 RELEASE, NOMINAL, ACCOUNT = "release", "release before amplification", "account with this release"
 _WITHOUT_NOISE = ("pure", "approximate")
+_NO_BOUND = "the certificate states no bound"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def _price(what: str, event: Step, neighbours: str, stated: Loss) -> Price:
     opaque = sorted(kind for kind in _kinds(event) if kind in _WITHOUT_NOISE)
     price = Price(what, stated, as_stated=tuple(opaque))
     if math.isinf(stated.epsilon):
-        return replace(price, reason="the certificate states no bound")
+        return replace(price, reason=_NO_BOUND)
     try:
         event.check()
         if has_pure_price(event):
@@ -114,6 +115,8 @@ def _on_all_rows(event: Step) -> Step:
 def _of_account(stated: Stated, release: Price, before: Loss, after: Loss) -> Price:
     """The total is known where earlier releases cost nothing, or costs are summed."""
     price = Price(ACCOUNT, after)
+    if math.isinf(after.epsilon):
+        return replace(price, reason=_NO_BOUND)
     if stated.rule == "pure sum" and not before.delta and release.recomputed is not None:
         if has_pure_price(stated.event):
             total = before.epsilon + release.recomputed
@@ -121,7 +124,7 @@ def _of_account(stated: Stated, release: Price, before: Loss, after: Loss) -> Pr
                 _compared(price, total, "sum with what was spent before"),
                 as_stated=release.as_stated,
             )
-    elif before.epsilon == 0:
+    elif before == Loss(0.0, 0.0):
         return _price(ACCOUNT, stated.event, stated.neighbours, after)
     return replace(
         price,

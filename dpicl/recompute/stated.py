@@ -5,6 +5,7 @@ relation that it is for.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,6 +13,14 @@ from typing import Any
 
 ADD, REPLACE = "add-or-remove-one", "replace-one"
 """Neighbouring tables: one unit more or less, or one replaced by another."""
+
+_DIGITS = r"\d{1,1000}"
+_NUMBER = re.compile(
+    rf"-?{_DIGITS}(/{_DIGITS}|(\.{_DIGITS})?(e[+-]?\d{{1,3}})?)", re.ASCII | re.IGNORECASE
+)
+"""What Fraction reads in no time: it would write out every digit of 1e999999999."""
+_SHOWN = 40
+"""Characters of a wrong value that a message quotes."""
 
 
 class NotRecomputed(Exception):
@@ -43,12 +52,13 @@ class Step:
         """
         text = self.text(name)
         try:
-            value = Fraction(text)
-        except (ValueError, ZeroDivisionError):
+            value = Fraction(text) if _NUMBER.fullmatch(text) else Fraction(-1)
+        except ZeroDivisionError:
             value = Fraction(-1)
         if value < 0:
             raise NotRecomputed(
-                f"a {self.kind!r} event states {name}={text}; expected a finite number >= 0"
+                f"a {self.kind!r} event states {name}={text[:_SHOWN]}; expected a finite number "
+                f">= 0 of at most 1,000 digits, with an exponent of at most 999"
             )
         return value
 
@@ -57,7 +67,8 @@ class Step:
         value = self.exact(name)
         if value < 1 or value.denominator != 1:
             raise NotRecomputed(
-                f"a {self.kind!r} event states {name}={value}; expected a whole number >= 1"
+                f"a {self.kind!r} event states {name}={self.text(name)[:_SHOWN]}; expected a whole "
+                f"number >= 1"
             )
         return int(value)
 
@@ -65,7 +76,10 @@ class Step:
         """The sampling rate, in (0, 1]. Raises NotRecomputed: it is something else."""
         value = self.exact("sampling_rate")
         if not 0 < value <= 1:
-            raise NotRecomputed(f"a sample has the rate {value}; expected a number in (0, 1]")
+            raise NotRecomputed(
+                f"a sample has the rate {self.text('sampling_rate')[:_SHOWN]}; expected a number "
+                f"in (0, 1]"
+            )
         return value
 
     def check(self) -> None:
@@ -150,7 +164,7 @@ def stated_of(content: object) -> Stated:
         loss, account = content["privacy_loss"], content["accounting"]
         return Stated(
             _step(content["implementation"]["mechanisms"]),
-            str(loss["neighbours"]),
+            _neighbours(loss["neighbours"]),
             _loss(loss["privacy_parameters"]),
             _optional(loss["nominal_parameters"]),
             _optional(account["spent_before"]),
@@ -159,21 +173,35 @@ def stated_of(content: object) -> Stated:
         )
     except KeyError as missing:
         raise Malformed(f"{missing.args[0]}: expected this key") from None
-    except (TypeError, ValueError, AttributeError, RecursionError):
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise Malformed("a value has another type; expected the file as dpicl wrote it") from None
 
 
+def _neighbours(content: object) -> str:
+    if content not in (ADD, REPLACE):
+        raise Malformed(f"neighbours={str(content)[:_SHOWN]}: expected {ADD} or {REPLACE}")
+    return str(content)
+
+
 def _step(content: Mapping[str, Any]) -> Step:
-    return Step(
-        str(content["kind"]),
-        tuple((str(name), value) for name, value in sorted(content["parameters"].items())),
-        tuple(map(_step, content["parts"])),
-    )
+    kind, parts = content["kind"], content["parts"]
+    if not isinstance(kind, str):
+        raise Malformed(f"kind={str(kind)[:_SHOWN]}: expected a text")
+    if not isinstance(parts, list):
+        raise Malformed(f"parts={str(parts)[:_SHOWN]}: expected a list of events")
+    parameters = sorted(content["parameters"].items())
+    for name, value in parameters:
+        if isinstance(value, bool) or not isinstance(value, float | int | str):
+            raise Malformed(f"{name}={str(value)[:_SHOWN]}: expected a number or a text")
+    return Step(kind, tuple(parameters), tuple(map(_step, parts)))
 
 
 def _loss(content: Mapping[str, Any]) -> Loss:
-    epsilon = content["epsilon"]
-    loss = Loss(math.inf if epsilon is None else float(epsilon), float(content["delta"]))
+    epsilon, delta = content["epsilon"], content["delta"]
+    for value in (0 if epsilon is None else epsilon, delta):
+        if isinstance(value, bool) or not isinstance(value, float | int):
+            raise Malformed(f"privacy loss {str(value)[:_SHOWN]}: expected a number")
+    loss = Loss(math.inf if epsilon is None else float(epsilon), float(delta))
     if not (loss.epsilon >= 0 and 0 <= loss.delta < 1):
         raise Malformed(
             f"epsilon={loss.epsilon:g}, delta={loss.delta:g}: expected epsilon >= 0 and delta in "

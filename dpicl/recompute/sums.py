@@ -78,11 +78,17 @@ def _mean(step: Step) -> float:
 def _response(step: Step) -> float:
     """Truth with weight `keep`, each other category with `lie`, out of all of them."""
     categories, keep, lie = step.whole("categories"), step.whole("keep"), step.exact("lie")
+    total = keep + (categories - 1) * lie
+    if not (lie.denominator == 1 and _is_power_of_two(int(total), step.whole("bits"))):
+        raise NotRecomputed(
+            f"a {step.kind!r} event states weights that add up to {float(total):g}; expected 2 to "
+            f"the power of bits={step.text('bits')}"
+        )
     if categories == 1 or keep == lie:
         return 0.0
     if lie == 0:
         return math.inf
-    share = categories * lie / (keep + (categories - 1) * lie)
+    share = categories * lie / total
     return _largest_loss(
         abs(math.log(keep / lie)),
         lambda interval: distributions.from_randomized_response(
@@ -96,9 +102,15 @@ def _unary(step: Step) -> float:
     is set with weight `weight` out of `total`.
     """
     weight, total = step.exact("weight"), step.whole("total")
+    bits = total.bit_length() - 1
+    if not (weight.denominator == 1 and weight <= total and _is_power_of_two(total, bits)):
+        raise NotRecomputed(
+            f"a {step.kind!r} event states weight={float(weight):g} of total={float(total):g}; "
+            f"expected a whole number of at most the total, and a power of 2 as the total"
+        )
     if step.whole("categories") == 1 or 2 * weight == total:
         return 0.0
-    if not 0 < weight < total:
+    if weight in (0, total):
         return math.inf
     lie = math.log(weight / total)
     silent = math.log((total - weight) / total)
@@ -113,6 +125,10 @@ def _unary(step: Step) -> float:
             value_discretization_interval=interval,
         ),
     )
+
+
+def _is_power_of_two(total: int, bits: int) -> bool:
+    return total.bit_length() == bits + 1 and not total & (total - 1)
 
 
 def _as_stated(step: Step) -> float:

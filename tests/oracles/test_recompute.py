@@ -33,9 +33,10 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours, to_person, 
 from dpicl.accounting.pure import bounded_range, discrete_gaussian
 from dpicl.mechanisms import joint_exponential, noisy_count, noisy_max, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid
-from dpicl.mechanisms.randomised_response import response
+from dpicl.mechanisms.randomised_response import Response, response
 from dpicl.mechanisms.sparse_vector import SparseVector
-from dpicl.mechanisms.unary_encoding import unary
+from dpicl.mechanisms.two_levels import two_levels
+from dpicl.mechanisms.unary_encoding import Unary, unary
 from dpicl.recompute.__main__ import main
 from dpicl.recompute.choices import divergences
 from dpicl.recompute.prices import NOMINAL, Price, prices
@@ -202,6 +203,38 @@ def test_choices_cost_at_least_what_every_fixed_pair_of_laws_costs(
     assert (bound <= worst + 0.05).all()
 
 
+def responding(categories: int, bits: int, keep: int, lie: int | str) -> Event:
+    stated = (("categories", categories), ("bits", bits), ("keep", keep), ("lie", lie))
+    return Event("randomised-response", stated)
+
+
+def encoding(weight: int | str, total: int) -> Event:
+    stated = (("categories", 4), ("weight", weight), ("total", total))
+    return Event("unary-encoding", stated)
+
+
+def repeated_text(count: str) -> Event:
+    return Event("repeated", (("count", count),), (pure(0.1),))
+
+
+@pytest.mark.parametrize(
+    "categories, keep, lie", [(2, 65_000, 536), (2, 40_000, 25_536), (1, 65_536, 0)]
+)
+def test_weights_that_add_up_have_their_price(categories: int, keep: int, lie: int) -> None:
+    truth = abs(math.log(keep / lie)) if lie else 0.0
+    event = responding(categories, 16, keep, lie)
+    assert again(Guarantee(truth, 0, REPLACE, "client", event)).recomputed == pytest.approx(truth)
+
+
+@pytest.mark.parametrize(
+    "first", [response(epsilon=3, categories=5), unary(epsilon=3, categories=5)]
+)
+def test_two_levels_of_response_have_their_price(first: Response | Unary) -> None:
+    sent = two_levels(first, epsilon=1).sent.guarantee()
+    found = again(sent)
+    assert found.holds and found.recomputed == pytest.approx(sent.epsilon, rel=1e-9)
+
+
 events = st.deferred(
     lambda: st.one_of(
         st.floats(1e-3, 3).map(pure),
@@ -248,6 +281,19 @@ def test_any_pure_event_costs_what_was_charged(event: Event, replaced: bool) -> 
         (Event("gaussian", (("sensitivity", 1),)), ADD, 1e-6, "states no sigma"),
         (gaussian(sigma=2), ADD, 0, "no price at delta=0"),
         (Event("discrete-laplace", (("epsilon", -1), ("sensitivity", 1))), ADD, 0, ">= 0"),
+        (responding(2, 16, 65_000, 64_999), REPLACE, 0, "add up to 129999; expected 2 to the"),
+        (responding(3, 16, 65_000, 536), REPLACE, 0, "add up to 66072"),
+        (responding(2, 17, 65_000, 536), REPLACE, 0, "expected 2 to the power of bits=17"),
+        (responding(1, 16, 65_000, 0), REPLACE, 0, "add up to 65000"),
+        (responding(2, 16, 65_000, "1071/2"), REPLACE, 0, "add up to"),
+        (encoding(3, 2**32 - 1), REPLACE, 0, "weight=3 of total="),
+        (encoding("1/2", 1), REPLACE, 0, "expected a whole number of at most the total"),
+        (encoding(5, 4), REPLACE, 0, "weight=5 of total=4"),
+        (repeated_text("1e99999999"), ADD, 0, "an exponent of at most 999"),
+        (repeated_text("9" * 5000), ADD, 0, "at most 1,000 digits"),
+        (repeated_text("1/0"), ADD, 0, "expected a finite number"),
+        (Event("pure", (("epsilon", "1e-999999999"),)), ADD, 0, "an exponent of at most 999"),
+        (repeated(bounded_range(HALF, neighbours=ADD), 2_000), ADD, 1e-6, "would take minutes"),
     ],
 )
 def test_what_has_no_second_price_is_said(
@@ -292,6 +338,120 @@ def test_an_account_is_priced_where_its_total_is_known(
     release, account = prices(stated_of(content))
     assert release.holds and account.holds is holds
     assert (account.reason == "") is (holds is not None)
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ({"epsilon": 0, "delta": 1e-3}, {"epsilon": 1, "delta": 1e-5}),
+        ({"epsilon": 0, "delta": 0}, {"epsilon": None, "delta": 1e-5}),
+        ({"epsilon": 1, "delta": 0}, {"epsilon": None, "delta": 0}),
+        ({"epsilon": None, "delta": 0}, {"epsilon": None, "delta": 0}),
+    ],
+)
+@pytest.mark.parametrize("rule", ["pure sum", "PLD, interval 0.01"])
+def test_an_account_with_a_delta_before_or_without_a_bound_is_not_passed(
+    rule: str, before: dict[str, float], after: dict[str, float]
+) -> None:
+    content = json.loads(certificate_for(COUNTED).to_json())
+    content["accounting"] |= {
+        "composition_rule": rule,
+        "spent_before": before,
+        "spent_after": after,
+    }
+    _, account = prices(stated_of(content))
+    assert account.holds is None and account.recomputed is None
+    why = "states no bound" if after["epsilon"] is None else "composed of earlier releases"
+    assert why in account.reason
+
+
+@pytest.mark.parametrize("event", [pure(0.1), gaussian(sigma=4), Event("public-key")])
+@pytest.mark.parametrize("neighbours", ["whatever", "", None, ["replace-one"]])
+def test_neighbours_that_nobody_knows_are_refused(event: Event, neighbours: object) -> None:
+    content = json.loads(certificate_for(charged(event)).to_json())
+    content["privacy_loss"]["neighbours"] = neighbours
+    with pytest.raises(Malformed, match="expected add-or-remove-one or replace-one"):
+        stated_of(content)
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("kind", ["pure"]),
+        ("parts", "ab"),
+        ("parts", {}),
+        ("parts", [3]),
+        ("parameters", {"epsilon": {"a": 1}}),
+        ("parameters", {"epsilon": [1]}),
+        ("parameters", {"epsilon": None}),
+        ("parameters", {"epsilon": True}),
+        ("parameters", []),
+    ],
+)
+def test_an_event_of_other_types_ends_with_exit_code_2(
+    key: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(certificate_for(COUNTED).to_json())
+    content["implementation"]["mechanisms"][key] = value
+    refused(json.dumps(content), tmp_path, capsys, "is no certificate that can be read: ")
+
+
+@pytest.mark.parametrize("value", [True, "1", [1], 10**400, -1])
+@pytest.mark.parametrize("key", ["epsilon", "delta"])
+def test_a_loss_of_another_type_ends_with_exit_code_2(
+    key: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(certificate_for(COUNTED).to_json())
+    content["privacy_loss"]["privacy_parameters"][key] = value
+    refused(json.dumps(content), tmp_path, capsys, "is no certificate that can be read: ")
+
+
+@pytest.mark.parametrize("depth, why", [(450, "could not be priced: "), (2_000, "can be read: ")])
+def test_steps_nested_too_deep_end_with_exit_code_2(depth: int, why: str) -> None:
+    """In a process, where whatever is not caught ends with 1."""
+    content = json.loads(certificate_for(charged(pure(0.3))).to_json())
+    inner = json.dumps(content["implementation"]["mechanisms"])
+    content["implementation"]["mechanisms"] = "inner"
+    outer = '{"kind": "sequential", "parameters": {}, "parts": ['
+    done = subprocess.run(
+        [sys.executable, "-m", "dpicl.recompute", "-"],
+        input=json.dumps(content).replace('"inner"', outer * depth + inner + "]}" * depth),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr and done.stderr.count("\n") == 1
+
+
+def refused(text: str, folder: Path, capsys: pytest.CaptureFixture[str], why: str) -> None:
+    """One sentence on the standard error, and exit code 2."""
+    file = folder / "broken.certificate.json"
+    file.write_text(text, "utf-8")
+    assert main([str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("dpicl.recompute: ") and err.count("\n") == 1
+    assert why in err and "Traceback" not in err
+
+
+def test_what_takes_too_long_is_stopped_and_not_recomputed() -> None:
+    """Programs get an answer all the same."""
+    choices = repeated(bounded_range(HALF, neighbours=ADD), 1_500)
+    watched = (
+        "import sys; from dpicl.recompute import __main__ as program, prices\n"
+        "program._stop_after(1); sys.exit(program.main(['-']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", watched],
+        input=certificate_for(Guarantee(600, DELTA, ADD, "row", choices)).to_json(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (2, "")
+    (price,) = json.loads(done.stdout)["prices"]
+    assert price["holds"] is None and price["epsilon_recomputed"] is None
+    assert price["reason"] == "it takes more than 1 seconds"
 
 
 @pytest.mark.parametrize("broken", [None, [], {"format": "other"}, {"format": "dpicl certificate"}])
