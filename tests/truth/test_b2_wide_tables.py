@@ -450,4 +450,5 @@ def test_mutants_are_caught(monkeypatch: pytest.MonkeyPatch, folder: Path) -> No
             load._checked(
                 content(["a"]) | {"columns": {"a": {**BIT, "bounds": [0, 900]}, "y": YES_NO}},
                 "odd.yaml",
+                "",
             )
