@@ -11,7 +11,6 @@ from dpicl.cli import options
 from dpicl.cli.terminal import check_state
 from dpicl.ground.errors import ParameterError
 from dpicl.home.settings import Settings
-from dpicl.methods.audited import FOLDER
 
 
 def audit(
@@ -68,6 +67,7 @@ def audit(
         check_state()
         passed = audit_end_to_end(runs=runs, folder=folder)
     elif name == "transcripts" and not all_audits:
+        from dpicl.methods.audited import FOLDER  # with all contracts and tables, which takes time
         from lab.audit.transcripts.report import audit_by_transcripts
 
         notes = Settings.from_environment().home / FOLDER
