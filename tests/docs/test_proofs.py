@@ -28,8 +28,9 @@ STATED = {"source.deliveries", "checks", "invalid", "refuse", "similarity", "par
     "lean4",
     "elan",
     "dpicl audit --all",
+    "dpicl audit transcripts",
 }
-"""Keys of contracts and options, packages of others, a command."""
+"""Keys of contracts and options, packages of others, commands."""
 
 
 @cache
