@@ -123,7 +123,7 @@ def test_a_law_counts_as_what_it_is_and_for_what_is_paid() -> None:
         (Exactly(Fraction(1)), Price(epsilon=1.0), "a law that is not known here"),
         (gaussian, Price(epsilon=1.0), "a kind of noise that is not what is paid for"),
         (laplace, Price(squared=1.0), "a kind of noise that is not what is paid for"),
-        (gaussian, Price(movement=1.0, variance=10.0), "noise of variance 9; paid for: 10"),
+        (gaussian, Price(movement=1.0, variance=10.0), "noise of variance 9, and 10 is paid for"),
         (gaussian, Price(squared=0.19), "squared movements: 1.05"),
     ):
         with pytest.raises(Diverged, match=said):
