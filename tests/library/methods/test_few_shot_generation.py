@@ -279,6 +279,29 @@ def test_fixed_batches_part_the_rows_of_a_label_among_its_texts() -> None:
         assert label == "bad" or all(row % 2 == 0 for row in batch)
 
 
+@pytest.mark.parametrize("mechanism", ["clipped-logits", "invisible-ink"])
+def test_fixed_batches_draw_rows_at_the_rate_that_is_paid_for(mechanism: str) -> None:
+    """Within six deviations, far from half as many more."""
+    many = 4000
+
+    def wide(content: dict[str, Any]) -> None:
+        for label in content["task"]["labels"].values():
+            label["min_rows"] = many
+
+    declared = contract(change=wide)
+    chosen = {"batches": "fixed", "mechanism": mechanism, "voters": 400}
+    points = points_of(unit(declared, epsilons=(4.0,), shots=(2,), **chosen)).values()
+    job = job_of(declared, points, Memory(draws_for(declared, 0)))
+    (plan,) = job.plans.values()
+    each = {label: f"text {label}" for label in ("good", "bad")}
+    rows = PrivateRows(table(many, each), WritingPrompts(declared, EchoGenerator(), plan.shape))
+    for shot, label in enumerate(plan.labels):
+        (drawing,) = (one for pool, one in plan.drawings.items() if pool.label == label)
+        drawn = len(rows.batch(Text(job, plan.point.key, shot, label)))
+        expected = float(drawing.rate) * many / plan.labels.count(label)
+        assert drawing.rate < 0.5 and abs(drawn - expected) < 6 * math.sqrt(expected)
+
+
 def test_a_context_too_small_for_the_examples_is_refused_before_a_row_is_read() -> None:
     declared = contract()
     points = points_of(asked(4.0, examples=4)).values()
