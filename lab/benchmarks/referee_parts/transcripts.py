@@ -12,7 +12,7 @@ from lab.audit.transcripts.mutants import MUTANTS
 from lab.audit.transcripts.run import audit_transcripts
 from lab.benchmarks.figures import Figures, sized
 
-COUNT = sized(1000, 10)
+COUNT = sized(400, 10)
 """Transcripts of each kind of worlds."""
 MOST_OF_MUTANTS = 2000
 ROUNDING = 1e-6
