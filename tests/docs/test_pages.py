@@ -38,6 +38,8 @@ FOLLOWED = (
 """Pages whose commands are run, each in an empty folder with what the page says to write there."""
 
 NOT_RUN = {
+    "pip install torch": "gigabytes from another index",
+    'pip install "./dpicl': "tests/packaging installs it",
     ".venv/bin/python -m hatchling": "tests/packaging builds it",
     "python3.11 -m venv": "installs",
     "(cd lab && ../.venv/bin/python -m hatchling": "tests/packaging builds it",
@@ -47,6 +49,7 @@ NOT_RUN = {
     "make setup": "installs",
     "make audit": "takes hours",
     "dpicl audit membership --runs": "takes minutes",
+    "dpicl audit transcripts --runs": "takes an hour",
     "dpicl audit --target all": "needs peers",
     "dpicl audit attackers": "needs peers",
     "dpicl data fetch": "needs the network",
