@@ -1,7 +1,8 @@
 """Whether a method of another package was audited here: by exact transcripts (`dpicl audit
-transcripts`), of the very program that is installed.
+transcripts`), of the very package that is installed.
 
 Guarantee   none is spent. An audit that passed is no proof: it has seen the worlds that it drew.
+Not covered options beside the default ones, and what the package imports from further ones.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ from dpicl.home.settings import Settings
 from dpicl.ledger import Account, Ledger, Quote, ReleaseCharge, Reservation, release_id
 from dpicl.ledger.budget import as_paid
 from dpicl.ledger.keys import canonical
-from dpicl.methods import METHODS, audited
-from dpicl.methods.audited import check_audited
+from dpicl.methods import METHODS
+from dpicl.methods.audited import FOLDER, check_audited
 from dpicl.release.names import (
     QUERIES,
     WRITER,
@@ -105,7 +105,7 @@ def paying_account(ledger: Ledger, contract: Declared, method: str, settings: Se
             releases do; or the method is of another package, and was not audited here.
     """
     check_ledger(contract, settings)
-    check_audited(METHODS[method], contract, settings.home / audited.FOLDER)
+    check_audited(METHODS[method], contract, settings.home / FOLDER)
     return open_account(ledger, contract, method, settings)
 
 
