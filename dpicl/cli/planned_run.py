@@ -103,8 +103,11 @@ def _look(folder: Path, plan: Plan, count: Count) -> None:
         count.detail = f"opening and checking {' and '.join(names)}"
         return
     running = (path for path in folder.glob(f"{WRITING}/*.json") if not _is_over(folder, path.stem))
+    states = ((state["done"], state["of"], state["what"]) for state in map(read_json, running))
+    # what is done waits for what comes after it, and would hide what still goes on
     done, most, what = min(
-        ((state["done"], state["of"], state["what"]) for state in map(read_json, running)),
+        (state for state in states if state[0] < state[1]),
+        key=lambda state: state[0] / state[1],
         default=(0, 0, ""),
     )
     count.detail = f"{what} {done} of {most}" if what else _phase(folder, plan)

@@ -121,6 +121,10 @@ def test_a_run_says_what_its_models_do(place: Place) -> None:
                 done, 90
             )
         assert detail() == "answering, query 40 of 90"
+        progress_writer([open_unit(str(folder), key)], "writing, token", f"{PART}2")(20, 20)
+        assert detail() == "answering, query 40 of 90"
+        progress_writer([open_unit(str(folder), key)], "answering, query", f"{PART}1")(90, 90)
+        assert detail() == "asking tiny"
         write_json(folder / "units" / key / RESULTS, {})
         assert detail() == "writing the report"
         (folder / REPORT).touch()
