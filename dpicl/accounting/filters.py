@@ -101,6 +101,7 @@ class Alike:
     times: int
 
     @staticmethod
+    @lru_cache(maxsize=1024)
     def of(event: Event) -> Alike:
         """An event as a multiple of the smallest bundle of leaves that it repeats; of Gaussian
         leaves the sum of mu^2, rounded up to a multiple of 2^-40.
@@ -167,13 +168,7 @@ class Spent:
         is_pure = guarantee.delta == 0 and math.isfinite(guarantee.epsilon)
         if is_pure:
             check(guarantee)
-        curve = curve_of(guarantee.event, guarantee.neighbours)
-        # a margin for the sums of a few floats that led here
-        raised = [bound * (1 + _QUANTUM) for bound in curve.renyi]
-        bounds = [
-            math.ceil(bound / _QUANTUM) * _QUANTUM if bound < _MOST else math.inf
-            for bound in raised
-        ]
+        bounds, delta = _bounds(guarantee.event, guarantee.neighbours)
         sums = [spent + more for spent, more in zip(self.renyi, bounds, strict=True)]
         alike = Alike.of(guarantee.event) if self.sole or not self.count else None
         if alike and self.sole:
@@ -187,7 +182,7 @@ class Spent:
             self.epsilon + Fraction(guarantee.epsilon)
             if self.epsilon is not None and is_pure
             else None,
-            self.delta + curve.delta,
+            self.delta + delta,
             tuple(bound if bound <= _MOST else math.inf for bound in sums),
             alike,
             relation,
@@ -262,6 +257,18 @@ class Spent:
         counts = frozenset(self.sole.leaves.items())
         epsilon, interval = epsilon_at(counts, self.relation[0], share)
         return Cost(epsilon, delta, f"{method}, interval {interval:.2g}")
+
+
+@lru_cache(maxsize=1024)
+def _bounds(event: Event, neighbours: Neighbours) -> tuple[tuple[float, ...], Fraction]:
+    """Of an entry: Rényi bounds at `ORDERS`, rounded up, and delta."""
+    curve = curve_of(event, neighbours)
+    # a margin for the sums of a few floats that led here
+    raised = (bound * (1 + _QUANTUM) for bound in curve.renyi)
+    bounds = (
+        math.ceil(bound / _QUANTUM) * _QUANTUM if bound < _MOST else math.inf for bound in raised
+    )
+    return tuple(bounds), curve.delta
 
 
 @lru_cache(maxsize=1024)

@@ -61,7 +61,8 @@ def sha256_of(content: str | bytes) -> str:
 
 def make_private_folder(folder: Path) -> None:
     """Make a folder for its owner alone, where it is not there."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 Content = bytes | Callable[[BinaryIO], object]
@@ -87,6 +88,7 @@ def write_whole(
             behind.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    is_left = True
     with passing(temporary), _named(temporary, path):
         try:
             with os.fdopen(
@@ -98,6 +100,7 @@ def write_whole(
             temporary.chmod(mode)
             if replace:
                 os.replace(temporary, path)
+                is_left = False
             else:
                 os.link(temporary, path)
             if not named_later:
@@ -105,7 +108,8 @@ def write_whole(
         except FileExistsError:
             return False
         finally:
-            temporary.unlink(missing_ok=True)
+            if is_left:
+                temporary.unlink(missing_ok=True)
     return True
 
 
@@ -142,7 +146,7 @@ def write_json(path: Path, content: Any, *, mode: int = PUBLIC_MODE, replace: bo
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file."""
-    return json.loads(path.read_text("utf-8"))
+    return json.loads(path.read_bytes().decode())
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], *, mode: int = PUBLIC_MODE) -> Path:

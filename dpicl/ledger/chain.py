@@ -41,6 +41,7 @@ WAY_OUT = (
 _SPEND_NOTHING = {"opened", "bound"}
 # A statement that stands is built and compiled once.
 _LAST = select(records).order_by(records.c.sequence.desc()).limit(2)
+_ADD = insert(records)
 _HASH = select(records.c.hash).where(records.c.sequence == bindparam("sequence"))
 _FIRST = select(records.c.sequence).order_by(records.c.sequence).limit(1)
 _PARTS = select(folded).where(folded.c.sequence <= bindparam("end")).order_by(folded.c.sequence)
@@ -209,7 +210,7 @@ class Change:
         self.kinds.append(kind)
         written = canonical(content)
         after = link(self.key, self.fold.head, kind, written)
-        self.connection.execute(insert(records).values(**vars(after), kind=kind, content=written))
+        self.connection.execute(_ADD, {**vars(after), "kind": kind, "content": written})
         self.fold.take(after, kind, json.loads(written))
 
     def store(self) -> None:
@@ -296,11 +297,12 @@ class Chain:
             try:
                 with self.database.writing() as connection:
                     lock_chain(connection)
+                    seen = self.anchor.read()
                     witnessed = None
                     if self.witness is not None and self.witness.is_there:
                         hold()
                         witnessed = self.witness.read()
-                    fold = self._followed(connection, self._end(connection, self.anchor.read()))
+                    fold = self._followed(connection, self._end(connection, seen))
                     check_witness(connection, witnessed, fold)
                     was_unseen = fold.has_spent and witnessed is None
                     change = Change(
@@ -317,7 +319,7 @@ class Chain:
                 raise
             self._fold = fold
             if change.kinds:
-                self.anchor.advance(fold.head)
+                self.anchor.advance(fold.head, seen)
             if fold.has_spent and {*change.kinds} - _SPEND_NOTHING:
                 for witness in hold():
                     witness.advance(fold, was_spent=was_unseen)
@@ -341,7 +343,7 @@ class Chain:
                     fold = self._followed(connection, end)
                     check_witness(connection, witnessed, fold)
                     self._fold = fold
-        self.anchor.advance(end)
+        self.anchor.advance(end, seen)
         return end.sequence
 
     def _end(self, connection: Connection, seen: Head) -> Head:

@@ -115,6 +115,7 @@ class Database:
                 f"{self.name}: a ledger does not live there; expected sqlite:///FILE or "
                 f"postgresql://…"
             )
+        self._writing = self._engine.execution_options(writes=True)
         with self.reading() as connection:
             is_made = schema_of(connection) == SCHEMA
         if not is_made:
@@ -135,11 +136,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that is durable when the block has ended, or leaves nothing behind."""
-        with (
-            self._translated(),
-            self._engine.connect().execution_options(writes=True) as connection,
-            connection.begin(),
-        ):
+        with self._translated(), self._writing.begin() as connection:
             yield connection
 
     @contextmanager
@@ -151,7 +148,7 @@ class Database:
             )
         try:
             yield
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:
             raise LedgerError(f"{self.name}: {_reason(error)}") from None
 
     def _make(self) -> None:
@@ -211,14 +208,15 @@ def _sqlite(path: Path) -> Engine:
         connect_args={"timeout": _WAIT_SECONDS},
     )
     event.listen(engine, "connect", _prepare)
-    event.listen(
-        engine,
-        "begin",
-        lambda connection: connection.exec_driver_sql(
-            "BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN"
-        ),
-    )
+    event.listen(engine, "begin", _begin)
     return engine
+
+
+def _begin(connection: Connection) -> None:
+    """By the driver, which a statement passes through in a tenth of the time."""
+    writes = connection.get_execution_options().get("writes")
+    driver: Any = connection.connection.driver_connection
+    driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN").close()
 
 
 def _prepare(connection: Any, _: Any) -> None:

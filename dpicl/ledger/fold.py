@@ -236,6 +236,33 @@ def account_row(account: Account) -> dict[str, Any]:
     return {**account_terms(account), "shares": dict(account.shares), "opened_utc": now()}
 
 
+_totals: dict[str, Spent] = {}
+"""Some totals by their texts: the next charge begins with the one that the last has written."""
+_MOST_TOTALS = 64
+
+
+def spent_text(spent: Spent) -> str:
+    """A total as a record has it."""
+    text = canonical(spent.as_json())
+    _remember(text, spent)
+    return text
+
+
+def spent_from(text: str) -> Spent:
+    """The inverse of `spent_text`."""
+    spent = _totals.get(text)
+    if spent is None:
+        spent = Spent.from_json(json.loads(text))
+        _remember(text, spent)
+    return spent
+
+
+def _remember(text: str, spent: Spent) -> None:
+    if len(_totals) >= _MOST_TOTALS:
+        _totals.clear()
+    _totals[text] = spent
+
+
 class Lowering(NamedTuple):
     """How a contract lowered the caps of a charged account: what they were, and its name."""
 
@@ -287,7 +314,7 @@ class AccountState:
     @property
     def total(self) -> Spent:
         """What it has spent."""
-        return Spent.nothing() if self.spent is None else Spent.from_json(json.loads(self.spent))
+        return Spent.nothing() if self.spent is None else spent_from(self.spent)
 
     def has_stated(self, account: Account) -> bool:
         """Whether it ever took these caps from a contract: a later decision on others was made

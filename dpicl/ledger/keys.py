@@ -60,20 +60,21 @@ def plain(value: Any) -> Any:
     """The same content as `canonical` writes it, in its own order.
     Raises ParameterError: a part is NaN or -infinity, or no plain JSON value.
     """
-    if type(value) in _AS_THEY_ARE:  # most parts
+    # most parts first, and mappings that are no dictionaries last, as they are slow to tell
+    if type(value) in _AS_THEY_ARE:
         return value
-    if isinstance(value, Mapping):
-        return {str(name): plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
     if isinstance(value, float):
         if value == math.inf:
             return "inf"
         if not math.isfinite(value):
             raise ParameterError("parameter", value, "a number or inf")
         return int(value) if value.is_integer() and abs(value) < _LARGEST_EXACT else value
-    if value is None or isinstance(value, str | int):
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, str | int):
         return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
     raise ParameterError("parameter", type(value).__name__, "text, numbers, lists and mappings")
 
 
@@ -151,12 +152,13 @@ class Anchor:
                 f"{self.path}: not an anchor; expected JSON with sequence and hash"
             ) from None
 
-    def advance(self, head: Head) -> None:
-        """Write a committed head, durably, unless the file is there already or further.
+    def advance(self, head: Head, seen: Head | None = None) -> None:
+        """Write a committed head, durably, unless the file is there already or further. `seen`:
+        what was in it a moment ago.
 
         A process that may only read the file leaves that to those that write.
         """
-        if self.read().sequence >= head.sequence:
+        if (self.read() if seen is None else seen).sequence >= head.sequence:
             return
         try:
             make_private_folder(self.path.parent)

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,9 @@ from dpicl.ledger.fold import (
     Spender,
     check_caps,
     now,
+    spent_text,
 )
-from dpicl.ledger.keys import Head, canonical
+from dpicl.ledger.keys import Head
 from dpicl.ledger.witness import Witness, WitnessedAccount
 
 
@@ -515,9 +516,10 @@ class Ledger:
                 budget.check_share(fold, name, [release.guarantee], self._by.user)
             before = after = None
             if spent is not None:
-                before, after = (canonical(total.as_json()) for total in (state.total, spent))
+                before = state.spent or spent_text(state.total)
+                after = spent_text(spent)
             told = {**fold.told_of(name), "before": before, "spent": after}
-            change.append("reserved", charge_content(fold, release) | told | asdict(self._by))
+            change.append("reserved", charge_content(fold, release) | told | vars(self._by))
         return Reservation("reserved", None, is_new=True)
 
     def check_horizon(self, release_id: str) -> None:

@@ -23,10 +23,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpicl.accounting.filters import Spent
 from dpicl.ground.errors import LedgerRefusedError
 from dpicl.ground.files import INODE, locked, make_private_folder, read_json, write_whole
-from dpicl.ledger.fold import Fold
+from dpicl.ledger.fold import Fold, spent_from
 from dpicl.ledger.keys import Head, keyed_hash
 
 log = logging.getLogger("dpicl.witness")
@@ -67,7 +66,7 @@ class WitnessedAccount:
         )
 
     def _epsilon_of(self, spent: str) -> float:
-        return Spent.from_json(json.loads(spent)).cost(self.delta).epsilon
+        return spent_from(spent).cost(self.delta).epsilon
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class Witness:
                 for name, told in content["accounts"].items()
             )
             for account in accounts:
-                Spent.from_json(json.loads(account.spent))
+                spent_from(account.spent)
         except OSError as error:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 self._warn(f"{path}: cannot be read ({error.strerror})")

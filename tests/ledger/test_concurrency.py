@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from dpicl.ground.errors import BudgetError
-from dpicl.ledger import Account, Reservation
+from dpicl.ground.errors import BudgetError, LedgerError
+from dpicl.ledger import Account, Reservation, database
 from lab.benchmarks.guarantees.spenders import spend_together
 from tests.ledger.workload import ADD, KEY, SHOP, Place, release
 
@@ -34,6 +37,20 @@ def test_threads_that_share_a_ledger_charge_one_release_once(place: Place) -> No
         _in_threads(ask)
         assert sorted(answer.is_new for answer in answers) == [False] * 15 + [True]
         assert ledger.spent("shop").epsilon == 1
+
+
+def test_a_ledger_that_another_program_holds_is_named_and_works_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_WAIT_SECONDS", 0.1)
+    place = Place(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path)
+    with place.ledger() as ledger, closing(sqlite3.connect(tmp_path / "ledger.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="ledger.db: database is locked"):
+            ledger.ensure_account(SHOP)
+        other.rollback()
+        ledger.ensure_account(SHOP)
+        assert ledger.verify() == 1
 
 
 def test_threads_on_several_accounts_keep_one_chain(place: Place) -> None:

@@ -26,9 +26,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cache, cached_property, lru_cache, reduce
 from math import prod
-from typing import Literal
+from threading import Lock
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -36,6 +37,9 @@ from dpicl.data.local.questions import Tally, same_half
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.types import LocalReports, ReleasedRows
 from dpicl.mechanisms.randomised_response import Response
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 _TINY = 1e-300
 
@@ -297,26 +301,42 @@ def inverse_matrix(law: Response) -> np.ndarray:
     return (np.eye(k) - q) / (p - q)
 
 
+_ALONE = Lock()
+"""The number of threads is the whole process's: set back by the thread that has set it."""
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """What numpy has loaded: to look for it takes longer than to invert a few thousand cells."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 def invert(shares: np.ndarray, laws: Sequence[Response]) -> np.ndarray:
     """Equation (1) for all columns: the inverse of the Kronecker product of their matrices times
     shares of cells, last answer fastest. Shape (cells,), float64; sums to the same total, may be
     negative. Works in the memory of two such vectors.
+
+    In one thread: those of BLAS wait busily for each other, ten times as long as the work takes
+    where another process has a core, and their number changes how sums are rounded.
     """
     values = np.array(shares, dtype=np.float64)
     result = np.empty(len(shares))
     before = 1
-    for matrix in _grouped(tuple(laws)):
-        shape = (before, len(matrix), -1)
-        # the last answers: one product instead of many with a column
-        if before * len(matrix) == len(values):
-            np.matmul(
-                values.reshape(before, len(matrix)),
-                matrix.T,
-                out=result.reshape(before, len(matrix)),
-            )
-        else:
-            np.matmul(matrix, values.reshape(shape), out=result.reshape(shape))
-        values, result, before = result, values, before * len(matrix)
+    with _ALONE, _blas().limit(limits=1):
+        for matrix in _grouped(tuple(laws)):
+            shape = (before, len(matrix), -1)
+            # the last answers: one product instead of many with a column
+            if before * len(matrix) == len(values):
+                np.matmul(
+                    values.reshape(before, len(matrix)),
+                    matrix.T,
+                    out=result.reshape(before, len(matrix)),
+                )
+            else:
+                np.matmul(matrix, values.reshape(shape), out=result.reshape(shape))
+            values, result, before = result, values, before * len(matrix)
     return values
 
 

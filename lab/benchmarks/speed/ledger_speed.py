@@ -13,6 +13,7 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.ledger import Account, Ledger, ReleaseCharge
+from dpicl.ledger.keys import Anchor, Head
 from lab.benchmarks.figures import Figures, sized
 
 CHARGES, BEFORE = sized(200, 5), sized(50, 5)
@@ -69,7 +70,12 @@ def measure(figures: Figures) -> None:
 
             (bare_processor, bare_wall), (processor, wall) = _each(insert), _each(reserve)
         bare.close()
-    print(f"bare SQLite: {bare_processor:.2f} ms of the processor, {bare_wall:.1f} ms on the wall")
+        anchor = Anchor(Path(folder) / "bare")
+        anchor_processor, anchor_wall = _each(lambda number: anchor.advance(Head(number + 1, "0")))
+    print(
+        f"bare SQLite: {bare_processor:.2f} ms of the processor, {bare_wall:.1f} ms on the wall; "
+        f"an anchor, which is durable too: {anchor_processor:.2f} and {anchor_wall:.1f} ms"
+    )
     figures.at_most("reserve-processor-time", processor, 1.5, " ms")
     figures.at_most("reserve-wall-time", wall, 12, " ms")
     figures.at_most("reserve-wall-over-bare-sqlite", wall / bare_wall, 4, "x")

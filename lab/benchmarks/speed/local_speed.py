@@ -4,6 +4,8 @@ numpy.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial, reduce
 from typing import Any
 
@@ -89,6 +91,22 @@ def _inverting(figures: Figures) -> None:
             goal,
             " s",
         )  # type: ignore[misc]
+    _inverting_beside_others(figures)
+
+
+def _inverting_beside_others(figures: Figures) -> None:
+    """The same while another process works on one of the cores."""
+    laws, shares = [response(epsilon=EPSILON, categories=2)] * 20, np.ones(2**20)
+
+    def spent() -> float:
+        return seconds(lambda: invert(shares, laws), 20)
+
+    alone = spent()
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            figures.at_most("reconstruct-2^20-beside-another-process", spent() / alone, 2, "x")
+        finally:
+            other.kill()
 
 
 def _collecting(figures: Figures) -> None:

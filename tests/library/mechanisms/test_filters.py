@@ -28,6 +28,7 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.pure import discrete_gaussian
 from dpicl.accounting.renyi import ORDERS, curve_of
 from dpicl.ground.errors import PrivacyError
+from dpicl.ledger.fold import spent_from, spent_text
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 DELTA = 1e-5
@@ -75,6 +76,16 @@ def test_the_order_of_entries_changes_nothing_at_all(
 def test_what_was_written_is_read_back(entries: list[Guarantee]) -> None:
     total = spent(entries)
     assert Spent.from_json(json.loads(json.dumps(total.as_json(), allow_nan=False))) == total
+
+
+@example([entry(gaussian(sigma=1e-3))] * 2)
+@given(st.lists(st.sampled_from(ENTRIES), max_size=6))
+def test_what_a_ledger_remembers_of_a_total_is_what_its_text_says(entries: list[Guarantee]) -> None:
+    """A charge takes the total from memory, and another process from the text."""
+    text = spent_text(spent(entries))
+    remembered = spent_from(text)
+    read = Spent.from_json(json.loads(text))
+    assert remembered == read and spent_text(read) == text
 
 
 @given(st.lists(st.sampled_from(ENTRIES), min_size=2, max_size=6), st.sampled_from(ENTRIES))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.optimize import brentq
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpicl.data.local.observed import (
     clip_and_renormalise,
@@ -71,6 +72,18 @@ def test_inversion_undoes_the_distortion_for_many_answers(sizes: tuple[int, ...]
     for axis, law in enumerate(laws):
         distorted = np.moveaxis(np.tensordot(_distortion(law), distorted, axes=(1, axis)), 0, axis)
     assert np.abs(invert(distorted.reshape(-1), laws) - truth).max() < 1e-9
+
+
+def test_inversion_gives_the_same_bytes_however_many_threads_are_allowed() -> None:
+    """And leaves their number as it was. Of these sizes BLAS rounds otherwise in two threads."""
+    laws = [response(epsilon=2.0, categories=5)] * 7
+    given_shares = np.random.default_rng(0).dirichlet(np.ones(5**7))
+    results = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            results.append(invert(given_shares, laws).tobytes())
+            assert {pool["num_threads"] for pool in threadpool_info()} == {threads}
+    assert results[0] == results[1]
 
 
 def test_reports_without_information_are_not_inverted() -> None:
