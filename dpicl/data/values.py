@@ -38,6 +38,8 @@ from dpicl.ground.errors import DataError
 
 _POINTS, _FINE = 33, 12
 """Of a bin, of whose numbers the mean is taken, with so many decimal places."""
+_LAST = 1 - 1e-9
+"""How far in its bin a number may lie that is still in it."""
 _WHERE = "rows"
 """Where values are that a program asks about, in messages."""
 _TYPES = {
@@ -85,6 +87,11 @@ class Meaning:
     def count(self) -> int:
         """Number of codes."""
         return len(self.categories) or len(self.edges) - 1 + self.nullable
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Of the bins of a number: the edges, of which the last one lies beyond the last value."""
+        return (*self.edges[:-1], self.edges[-1] + self.number.grain)
 
     @property
     def number(self) -> AnyNumber:
@@ -144,8 +151,7 @@ class Meaning:
         if self.within:
             share = self._within(bins, share)
         if self.shares:
-            ends = (*self.edges[:-1], self.edges[-1] + self.number.grain)
-            share = inside(ends, self.shares).drawn(bins, share)
+            share = inside(self.ends, self.shares).drawn(bins, share)
         return np.where(missing, np.nan, placed(self.edges, digits, bins, share))
 
     def means(self, count: int) -> np.ndarray:
@@ -191,11 +197,32 @@ class Meaning:
             )
             places = self.places(values)
             return np.where(places == UNKNOWN, UNKNOWN, of_place[places])
+        return np.floor(self.positions(values)).astype(np.int64)
+
+    def positions(self, values: pa.ChunkedArray) -> np.ndarray:
+        """The code of each value and, of a number, how far it lies in its bin, in [0, 1): float64
+        of shape (rows,). See `codes`.
+        """
+        if self.categories:
+            return self.codes(values).astype(np.float64)
         numbers = self.numbers(values)
         missing = len(self.edges) - 1 if self.nullable else UNKNOWN
-        return np.where(
-            np.isnan(numbers), missing, np.searchsorted(self.edges[1:-1], numbers, side="right")
-        )
+        bins = np.searchsorted(self.edges[1:-1], numbers, side="right")
+        return np.where(np.isnan(numbers), missing, bins + self._far(bins, numbers))
+
+    @property
+    def mean_positions(self) -> np.ndarray:
+        """Of each code that of the mean of its bin: shape (codes,)."""
+        codes = np.arange(self.count)
+        if self.categories:
+            return codes.astype(np.float64)
+        inner = len(self.edges) - 1
+        far = self._far(codes[:inner], self.means(inner))
+        return codes + np.append(far, np.zeros(self.count - inner))
+
+    def _far(self, bins: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        ends = np.array(self.ends)
+        return np.clip((numbers - ends[bins]) / np.diff(ends)[bins], 0, _LAST)
 
     def places(self, values: pa.ChunkedArray) -> np.ndarray:
         """The place of each value among all categories: int64 of shape (rows,), `UNKNOWN` of what

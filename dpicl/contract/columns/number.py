@@ -158,12 +158,7 @@ class NumberColumn(AnyColumn):
         low, high = self.bounds
         width = high - low
         steps = np.arange(1, _EQUAL)
-        wider = width * (steps / _EQUAL) ** 2
-        found = [low + width * steps / _EQUAL, low + wider, high - wider]
-        if 0 <= low <= high / _NEAR_ZERO:
-            found = [found[1], found[0], found[2]]
-        elif 0 >= high >= low / _NEAR_ZERO:
-            found = [found[2], found[0], found[1]]
+        found = self._usual(_EQUAL)
         for octaves in _OCTAVES:
             narrowing = width * 2.0 ** (-octaves * steps / (_EQUAL - 1))
             found += [low + narrowing, high - narrowing]
@@ -181,6 +176,21 @@ class NumberColumn(AnyColumn):
             for grid in found
         )
         return list(dict.fromkeys(filter(None, edges)))
+
+    def _usual(self, count: int) -> list[np.ndarray]:
+        """Edges of so many bins that are equal, or get wider from one bound on, the usual first."""
+        low, high = self.bounds
+        shares = np.arange(1, count) / count
+        equal, up, down = (
+            low + (high - low) * shares,
+            low + (high - low) * shares**2,
+            high - (high - low) * shares**2,
+        )
+        if 0 <= low <= high / _NEAR_ZERO:
+            return [up, equal, down]
+        if 0 >= high >= low / _NEAR_ZERO:
+            return [down, equal, up]
+        return [equal, up, down]
 
     def codes(self, numbers: np.ndarray, stated: Sequence[float] = ()) -> np.ndarray:
         """The bin of every number: shape (rows,), whole numbers."""
@@ -279,11 +289,13 @@ class NumberColumn(AnyColumn):
         return f"{low} to {high}"
 
     def attribute(self, column: str, name: str) -> Attribute:
-        """What clients report where nothing is stated: its `bins`, or four equal parts."""
+        """What clients report where nothing is stated: its `bins`, or four parts, which get wider
+        from a bound at or near zero on, or are equal, as a few whole numbers' always are.
+        """
         low, high = self.bounds
-        inner = (
-            np.linspace(low, high, _PARTS + 1)[1:-1].tolist() if self.bins is None else self.bins
-        )
+        inner = self.bins or np.linspace(low, high, _PARTS + 1)[1:-1].tolist()
+        if self.plain and self.is_open():
+            inner = self._usual(_PARTS)[0].tolist()
         cuts = sorted({cut for cut in self.at(inner) if low < cut <= high})
         edges = list(map(self.worded, cuts))
         texts = (

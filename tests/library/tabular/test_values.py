@@ -92,3 +92,13 @@ def test_gaps_dates_and_every_kind_of_label_come_back_as_they_were_read(label: o
             of_frame = pa.chunked_array([pa.array(frame[name], from_pandas=True)])
             for column in (values.column(name), of_frame):
                 assert np.array_equal(meaning.codes(column), codes[:, place])
+
+
+def test_a_position_says_how_far_in_its_bin_a_number_lies() -> None:
+    numbers = Meaning("x", "real", nullable=True, edges=(0.0, 10.0, 40.0), shares=(0.5, 0.5))
+    found = numbers.positions(pa.chunked_array([[0.0, 5.0, 10.0, 25.0, 40.0, None]]))
+    assert found == pytest.approx([0, 0.5, 1, 1.5, 2, 2]) and found[4] < 2 == found[5]
+    whole = Meaning("x", "integer", edges=(0, 3, 3), shares=(0.5, 0.5))
+    assert whole.positions(pa.chunked_array([[0, 2, 3]])) == pytest.approx([0, 2 / 3, 1])
+    first, last = whole.mean_positions
+    assert 0 < first < 1 == last
