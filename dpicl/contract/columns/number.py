@@ -62,7 +62,8 @@ class NumberColumn(AnyColumn):
 
     If left out: one bin per whole number where there are at most 16, else the cuts of `local` and
     `prompts`, else those of public grids that a part of epsilon chooses; where nothing is chosen,
-    as in a series, eight equal bins.
+    as in a series, eight equal bins. Clients report one of four parts if left out, which get wider
+    from a bound at or near zero on.
     """
 
     if TYPE_CHECKING:  # each type has them where digests of contracts have always had them
