@@ -144,9 +144,10 @@ class TablePlan:
         """The recommendation."""
         if self.recommended is not None:
             chosen = self.recommended.quality
+            risk = chosen.point.label_risk(self.rows)
             return (
                 f"Recommended: {chosen.method} at epsilon {chosen.epsilon:g}, which {chosen.worth}."
-            )
+            ) + (risk and f"\n{risk}.")
         most = max(outlook.epsilon for outlook in self.outlooks)
         best = self.best(most, self.middle).quality
         return (
