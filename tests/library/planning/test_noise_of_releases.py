@@ -21,8 +21,9 @@ from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.options import GdpOptions, PateOptions
 from dpicl.methods.tab_pate import label_counts
 from dpicl.quality.gate import check_noise, doubtful
+from dpicl.quality.outlook import Outlook, TablePlan
 from dpicl.quality.simulate import Candidate
-from dpicl.quality.worth import NOTABLE, ReleasePoint
+from dpicl.quality.worth import NOTABLE, Marginal, Quality, ReleasePoint
 from tests.direct import point
 from tests.library.examples import random_table
 
@@ -169,6 +170,22 @@ def test_that_noise_may_decide_which_label_is_the_most_frequent_is_said_before_a
     with caplog.at_level(logging.WARNING):
         check_noise([ReleasePoint(contract, tabular(method), one) for one in points], anyway=True)
     assert told[0] in [record.getMessage() for record in caplog.records]
+
+
+def test_a_plan_says_what_the_release_says_that_its_command_makes() -> None:
+    """Also where it compares that release with larger epsilons, at which others are made."""
+    contract, rows = payments(None), 400
+    way = Candidate("ldp_tabicl", {"design": "subset", "estimator": "tree"}, 2)
+    told = []
+    for epsilons in ((0.5,), (0.5, 100.0)):
+        asked = grid.points(tabular("ldp_tabicl"), way.unit(contract, epsilons)).values()
+        (at_half,) = (one for one in asked if one.epsilon == 0.5)
+        point_ = ReleasePoint(contract, tabular("ldp_tabicl"), at_half)
+        quality = Quality(point_, columns=(Marginal(("age",), 0.01),))
+        outlook = Outlook(way, quality, 0.5)
+        plan = TablePlan("payments", rows, rows, {}, (outlook,), {})
+        told.append(plan.sentence)
+    assert told[0] == told[1] and "noise may make another label" in told[0]
 
 
 def test_it_is_said_where_a_label_a_tenth_ahead_is_behind_in_one_of_20_releases() -> None:
