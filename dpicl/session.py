@@ -245,6 +245,7 @@ class Session:
         design: str = DEFAULT_DESIGN,
         columns: int | None = None,
         about: Sequence[str] = (),
+        label_alone: bool = False,
         sending_epsilon: float | None = None,
         estimator: Estimator | None = None,
         period: str = ONCE,
@@ -258,8 +259,8 @@ class Session:
             contract: the name of the one that clients answered.
             reports: a file, a folder, or an address `s3://…`.
             epsilon: of a client's answer, in nats.
-            design, columns, about, sending_epsilon, estimator: what clients were told, as
-                `python -m dpicl.client` takes it.
+            design, columns, about, label_alone, sending_epsilon, estimator: what clients were told,
+                as `python -m dpicl.client` takes it.
             period: whose reports count; those of no period if left out.
             close: a file that closes the period: counted once, then read.
             shots: how many demonstrations are made where no number is given.
@@ -276,6 +277,7 @@ class Session:
             design=design,
             columns=columns,
             about=about,
+            label_alone=label_alone,
             sending_epsilon=sending_epsilon,
             estimator=estimator,
         )

@@ -62,6 +62,13 @@ _About = Annotated[
         metavar="NAME", help=f"An attribute that is asked for; may be repeated. {_AS_AT_CLIENTS}"
     ),
 ]
+_LabelAlone = Annotated[
+    bool,
+    typer.Option(
+        "--label-alone",
+        help=f"About one client in eight is asked for the label alone. {_AS_AT_CLIENTS}",
+    ),
+]
 _SendingEpsilon = Annotated[
     float | None,
     typer.Option(
@@ -104,6 +111,7 @@ def collect(
     design: _Design = "subset",
     columns: _Columns = None,
     about: _About = None,
+    label_alone: _LabelAlone = False,
     sending_epsilon: _SendingEpsilon = None,
     period: _Period = "once",
     close: _Close = None,
@@ -134,6 +142,7 @@ def collect(
         design=design,
         columns=columns,
         about=about or (),
+        label_alone=label_alone,
         sending_epsilon=sending_epsilon,
         estimator=cast("Estimator | None", estimator),  # which the collection checks
     )

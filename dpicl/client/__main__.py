@@ -42,7 +42,7 @@ def report_all(
         _check_positive("cap", options.cap)
     asked = {
         name: getattr(options, name)
-        for name in ("epsilon", "design", "columns", "about", "sending_epsilon")
+        for name in ("epsilon", "design", "columns", "about", "label_alone", "sending_epsilon")
     }
     collection = Collection.of(contract, **asked)
     period = read_period(options.period)
@@ -113,6 +113,11 @@ def print_reports(typed: list[str]) -> None:
         default=[],
         metavar="NAME",
         help="an attribute to ask for (repeatable); all if left out",
+    )
+    parser.add_argument(
+        "--label-alone",
+        action="store_true",
+        help="ask about one client in eight for the label alone",
     )
     parser.add_argument(
         "--sending-epsilon",

@@ -44,7 +44,15 @@ from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import is_real
 from dpicl.data.local.estimate import check_fits, usual_estimator
 from dpicl.data.local.observed import Reported
-from dpicl.data.local.questions import MOST_QUESTIONS, Questionnaire, Tally, questionnaire, tally
+from dpicl.data.local.questions import (
+    MOST_QUESTIONS,
+    Question,
+    Questionnaire,
+    Tally,
+    deviation_of,
+    questionnaire,
+    tally,
+)
 from dpicl.data.reading.encode import LocalEncoding, encode_clients
 from dpicl.data.reading.split import reporting_rows
 from dpicl.ground.errors import ParameterError
@@ -84,13 +92,14 @@ class Collection:
         design: str = DEFAULT_DESIGN,
         columns: int | None = None,
         about: Sequence[str] = (),
+        label_alone: bool = False,
         sending_epsilon: float | None = None,
         estimator: Estimator | None = None,
     ) -> Collection:
         """The collection of these public facts.
 
         Args:
-            columns, about: see `LdpVariant`.
+            columns, about, label_alone: see `LdpVariant`.
             sending_epsilon: of each sending, where noise is added to the permanent answer anew;
                 none is added if left out.
             estimator: what makes rows of the reports; the usual one if left out.
@@ -109,7 +118,13 @@ class Collection:
         sizes = encoding_of(contract, LdpVariant()).sizes
         chosen: Estimator = estimator or usual_estimator(sizes)
         check_fits(chosen, sizes, contract.name)
-        stated = {"design": design, "columns": columns, "about": list(about), "estimator": chosen}
+        stated = {
+            "design": design,
+            "columns": columns,
+            "about": list(about),
+            "label_alone": label_alone,
+            "estimator": chosen,
+        }
         sending = None if sending_epsilon is None else float(sending_epsilon)
         # 1 and 1.0 are one name
         collection = Collection(
@@ -122,6 +137,7 @@ class Collection:
     def permanent_name(self) -> str:
         """Of the permanent answers: 64 hexadecimal digits."""
         about = f" {json.dumps(self.variant.about)}" if self.variant.about else ""
+        about += " label-alone" if self.variant.label_alone else ""
         asked = [question.columns for question in self.questions.questions]
         subsets = comb(len(self.variant.about) or len(self.questions.sizes) - 1, len(asked[0]) - 1)
         # some of them, and another version of numpy might draw others
@@ -236,7 +252,12 @@ def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -
         )
     about = tuple(place for place, name in enumerate(features) if name in chosen.about)
     return questionnaire(
-        encoding.sizes, chosen.design, epsilon, columns=chosen.columns, about=about
+        encoding.sizes,
+        chosen.design,
+        epsilon,
+        columns=chosen.columns,
+        about=about,
+        label_alone=chosen.label_alone,
     )
 
 
@@ -254,7 +275,7 @@ def collect(
         return PrivateCodes(encoded.codes[reporting])
 
     return train.once(
-        (encoding, chosen.design, chosen.columns, chosen.about, epsilon),
+        (encoding, chosen.design, chosen.columns, chosen.about, chosen.label_alone, epsilon),
         lambda: collect_codes(train.once(encoding, codes), encoding, chosen, epsilon, draws),
     )
 
@@ -280,6 +301,7 @@ def collect_codes(
         reports = [randomise(truth.codes[:, i], law, secret) for i, law in enumerate(laws)]
         return Reported(LocalReports(np.stack(reports).T), laws)
     about = f",about={chosen.about}" if chosen.about else ""
+    about += ",label-alone" if chosen.label_alone else ""
     name = f"{chosen.design},columns={chosen.columns},epsilon={epsilon}{about}"
     questions = questions_for(encoding, chosen, epsilon)
     return tally(
@@ -342,15 +364,20 @@ def expected_errors(
             continue
         reports = clients * (1.0 if chosen.design == "all-columns" else len(naming) / len(laws))
         deviation = max(
-            _deviation(law, 1 / (bins if chosen.encoding == "k-ary" else 2)) for law in naming
+            deviation_of(law, 1 / (bins if chosen.encoding == "k-ary" else 2)) for law in naming
         ) / math.sqrt(reports)
         errors[name] = min(1.0, bins * deviation * math.sqrt(2 / math.pi) / 2)
     return errors
 
 
-def _deviation(law: Response | Unary, share: float) -> float:
-    """Of a report's estimate of a share of the clients, whose cells are this share of all."""
-    lie = law.lie_probability
-    if isinstance(law, Response):
-        return 0.0 if not lie else math.sqrt(share * (1 - share)) / (law.truth_probability - lie)
-    return math.sqrt(share * law.categories * lie * (1 - lie)) / (0.5 - lie)
+def expected_label_deviation(
+    contract: Contract, chosen: LdpVariant, epsilon: float, clients: int
+) -> float:
+    """Of the noise in one label's share of so many clients, about, labels as frequent as each
+    other; infinite of no client.
+    """
+    encoding = encoding_of(contract, chosen)
+    if chosen.design != "all-columns":
+        return questions_for(encoding, chosen, epsilon).label_deviation(clients)
+    alone = Question((0,), encoding.sizes[-1:], laws_for(encoding, epsilon)[-1])
+    return Questionnaire(encoding.sizes[-1:], (alone,)).label_deviation(clients)

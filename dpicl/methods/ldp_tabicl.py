@@ -28,15 +28,16 @@ from typing import Any
 import numpy as np
 
 from dpicl.accounting.guarantee import compose_sequential
+from dpicl.contract.base import IN_FULL
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.central.chosen_bins import NO_BINS, Bins
 from dpicl.data.local.estimate import OF_ANY_DESIGN, check_fits, estimated_rows, usual_estimator
-from dpicl.data.local.questions import suits_agreement
+from dpicl.data.local.questions import suits_agreement, suits_label_alone
 from dpicl.data.prompts import local_demonstrations, local_queries, longest_text
 from dpicl.data.reading.encode import LocalEncoding, encode_queries
 from dpicl.data.values import RowForm, local_form
-from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import DeclarationError, ParameterError, PrivacyError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import (
     Design,
@@ -57,7 +58,9 @@ from dpicl.methods.collection import (
     costs_of_row,
     encoding_of,
     expected_errors,
+    expected_label_deviation,
     merged,
+    questions_for,
     read_collected,
     report_epsilon,
 )
@@ -112,8 +115,9 @@ class LdpTabicl(RowMethod[Collected]):
     def default_options(
         self, contract: Contract, stated: Mapping[str, Any], epsilon: float
     ) -> dict[str, Any]:
-        """A few columns and the label from each client, or whether they agree, and a model of the
-        population; prototypes of each label in turn demonstrate.
+        """A few columns and the label from each client, or whether they agree, from some the label
+        alone where the others tell little of it, and a model of the population; prototypes of each
+        label in turn demonstrate.
         """
         shown = {"shot_selection": SHOWN}
         if (
@@ -121,20 +125,29 @@ class LdpTabicl(RowMethod[Collected]):
             or stated.get("estimator", "tree") not in OF_ANY_DESIGN
         ):
             return shown  # the paper's way, all columns at once
-        sizes = encoding_of(contract, LdpVariant()).sizes
-        design = (
-            "agreement"
-            if stated.get("columns") is None and suits_agreement(sizes, epsilon)
-            else "subset"
+        encoding = encoding_of(contract, LdpVariant())
+        own = report_epsilon(epsilon, contract)
+        suits = stated.get("columns") is None and suits_agreement(encoding.sizes, epsilon)
+        usual: dict[str, Any] = {
+            "design": "agreement" if suits else "subset",
+            "estimator": usual_estimator(encoding.sizes),
+        }
+        of_clients = {name: stated[name] for name in {*stated} & {*LdpVariant.model_fields}}
+        try:
+            options = validate(LdpVariant, {**usual, **of_clients}, self.name)
+        except DeclarationError:  # which is said where all options are read
+            return {**usual, **shown}
+        is_asked = options.design != "all-columns" and suits_label_alone(
+            questions_for(encoding, options, own), own
         )
-        return {"design": design, "estimator": usual_estimator(sizes), **shown}
+        return {**usual, **({"label_alone": True} if is_asked else {}), **shown}
 
     def collection_options(
         self, contract: Contract, options: LdpOptions, words: Mapping[str, Any]
     ) -> LdpOptions:
         """See `TabularMethod`."""
         usual = {**words, "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes)}
-        collection = validate(LdpVariant, usual, "reports").model_dump()
+        collection = validate(LdpVariant, usual, "reports").model_dump(context=IN_FULL)
 
         def counted(chosen: LdpVariant) -> dict[str, Any]:
             stated = {name: getattr(chosen, name) for name in chosen.model_fields_set}
@@ -165,6 +178,7 @@ class LdpTabicl(RowMethod[Collected]):
             design=point.options.design,
             columns=point.options.columns,
             about=point.options.about,
+            label_alone=point.options.label_alone,
             sending_epsilon=sending_epsilon,
             estimator=point.options.estimator,
         )
@@ -214,6 +228,13 @@ class LdpTabicl(RowMethod[Collected]):
         """See `TabularMethod`: of every attribute's parts."""
         own = report_epsilon(point.epsilon, contract)
         return expected_errors(contract, point.options, own, rows)
+
+    def label_deviation(
+        self, contract: Contract, point: Point[LdpVariant], rows: int
+    ) -> float | None:
+        """See `TabularMethod`: of what clients report of it."""
+        own = report_epsilon(point.epsilon, contract)
+        return expected_label_deviation(contract, point.options, own, rows)
 
     def draw(
         self,

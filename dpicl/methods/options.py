@@ -164,6 +164,8 @@ class FewShotOptions(FewShotVariant):
 class LdpVariant(Frozen):
     """One variant of LDP-TabICL; the paper's is `one-hot`, `all-columns` and `clip`."""
 
+    unsaid = ("label_alone",)
+
     encoding: Literal["k-ary", "one-hot"] = "k-ary"
     """How a client reports a category: by k-ary randomised response, or as one randomised bit per
     category.
@@ -178,6 +180,10 @@ class LdpVariant(Frozen):
     """Attributes that clients are asked for, beside the label, where it is public which matter; all
     if empty. Of the others nothing is
     learned: rows have all their categories equally often.
+    """
+    label_alone: bool = False
+    """Whether about one client in eight is asked for the label alone, which tells more surely which
+    one is the most frequent; in every design but `all-columns`.
     """
     estimator: Estimator = "simplex"
     """How the distribution is estimated from reports: by inversion, projected onto the simplex
@@ -199,10 +205,10 @@ class LdpVariant(Frozen):
             )
         if self.columns is not None and self.design != "subset":
             raise ValueError(f"columns with design {self.design}; expected `design: subset`")
-        if self.about and self.design == "all-columns":
+        if (self.about or self.label_alone) and self.design == "all-columns":
             raise ValueError(
-                "about with design all-columns; expected another design: in this one a client "
-                "reports every column"
+                f"{'about' if self.about else 'label_alone'} with design all-columns; expected "
+                "another design: in this one a client reports every column"
             )
         return self
 
@@ -280,7 +286,8 @@ class PateOptions(CentralOptions):
 
     queries: Literal["public", "released"] = "public"
     """What is labelled: rows of which every bin is as likely as any other, at no cost; or rows
-    drawn from noisy counts of every column, which take an eighth of epsilon.
+    drawn from noisy counts of every column, which take an eighth of epsilon, as those of the labels
+    do.
     """
     teachers: Annotated[int, Field(ge=2, le=10_000)] | None = None
     """Into how many parts the rows are divided; if left out, by the contract's `population`."""

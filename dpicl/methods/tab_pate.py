@@ -1,34 +1,35 @@
 """TabPATE: teachers on disjoint parts of the rows vote on the labels of rows that nobody's data
 made.
 
-Trust       Central: a curator holds the rows; only noisy numbers of votes leave (and noisy counts
-            of columns, where queries are `released`).
+Trust       Central: a curator holds the rows; only noisy counts of the labels and noisy numbers of
+            votes leave (and noisy counts of columns, where queries are `released`).
 Unit        One row; or one person, all of whose rows, at most m, teach one teacher.
-Neighbours  ADD_OR_REMOVE_ONE: one row or person changes one vote on each query; under
-            REPLACE_ONE two of them, each of which costs half as much.
-Guarantee   epsilon-DP, delta = 0. Rows made of queries and votes, and which of them demonstrate,
-            are post-processing. A person changes votes as one row does, and released counts of
-            columns by m rows, each of which has an m-th of their part.
+Neighbours  ADD_OR_REMOVE_ONE: one row or person changes one vote on each query, and one row one
+            count of a label; under REPLACE_ONE two of them, each of which costs half as much.
+Guarantee   epsilon-DP, delta = 0. Rows made of queries, votes and counts, and which of them
+            demonstrate, are post-processing. A person changes votes as one row does, and released
+            counts of labels and columns by m rows, each of which has an m-th of their parts.
 Paper       Wahdany, Jagielski, Cresswell, Dziedzic and Boenisch 2026 (arXiv 2606.31474), of which
             the abstract was at hand; the votes are PATE's (arXiv 1610.05755). Ours: teachers by a
             keyed hash, naive Bayes in the place of foundation models, noise for every query alike,
-            and no epsilon that depends on the votes.
+            counts of the labels, and no epsilon that depends on the votes.
 
     0  D        <- at most m rows of every person (where persons are protected)
+       c(y)     <- how many rows of D have label y, with noise, for an eighth of epsilon
     1  x_1 ...  <- Q queries: every bin as likely as any other, or by noisy counts of each column,
        for an eighth of epsilon
     2  D_1 ...  <- D in M parts, each row by a keyed hash; every part teaches a teacher
        `teachers`
     3  v_q(y)   <- how many teachers say y of x_q, with noise for all Q queries
-    4  z        <- rows x_q, each with a label as often as its share of v_q; k of them for each
-       query
+    4  z        <- rows x_q, each with label y as often as a_y v_q(y) is of their sum over y, the
+       factors a_y such that the rows have the labels as often as c says; k of them for each query
     5  E        <- serialise(z);  ask the model with (E, query)
 
 Symbols     k shots, m the contract's most rows per person. M and Q follow from options, epsilon and
             the contract's `population`.
-Not covered how frequent a label is among the rows, as queries are not drawn from them; less memory
-            than all rows take: equal rows are numbered all at once; queries of the user, which are
-            sent as they are; every (epsilon, seed) is a release of its own.
+Not covered how frequent a value is among the rows, where queries are `public`; less memory than all
+            rows take: equal rows are numbered all at once; queries of the user, which are sent as
+            they are; every (epsilon, seed) is a release of its own.
 
 Votes of naive Bayes teachers on disjoint parts of the rows.
 """
@@ -68,6 +69,8 @@ from dpicl.methods.tabular_method import Alternatives
 
 COLUMNS_SHARE = Fraction(1, 8)
 """Of epsilon, for counts of columns."""
+LABELS_SHARE = Fraction(1, 8)
+"""Of epsilon, for counts of the labels: noise on them makes a predictor answer the rarer label."""
 USUAL_ROWS = 2000
 """Of a contract that states no `population`."""
 
@@ -80,6 +83,7 @@ class Sizes:
     queries: int
     counts_columns: bool
     columns_epsilon: Fraction | None
+    labels_epsilon: Fraction | None
     votes_epsilon: Fraction | None
     bins_epsilon: Fraction | None = Fraction(0)
 
@@ -98,13 +102,17 @@ class Sizes:
         total = whole and whole * (1 - of_bins)
         counts_columns = chosen.queries == "released"
         columns = None if total is None else total * COLUMNS_SHARE * counts_columns
-        left = None if total is None or columns is None else Fraction(float(total - columns))
+        labels = None if total is None else total * LABELS_SHARE
+        left = None
+        if total is not None and columns is not None and labels is not None:
+            left = Fraction(float(total - columns - labels))
         teachers = chosen.teachers or usual_teachers(units)
         return Sizes(
             teachers,
             chosen.labelled or usual_queries(teachers, epsilon),
             counts_columns,
             columns and columns / rows,
+            labels and labels / rows,
             left,
             whole and whole * of_bins / rows,
         )
@@ -113,11 +121,13 @@ class Sizes:
 @dataclass(frozen=True)
 class Labelled:
     """One release: queries, codes of shape (queries, columns but the label), and noisy numbers of
-    votes, shape (queries, labels); and edges of bins that were chosen, by column.
+    votes, shape (queries, labels); noisy counts of the labels, shape (labels,), which a release of
+    draw version 1 has not; and edges of bins that were chosen, by column.
     """
 
     queries: np.ndarray
     votes: np.ndarray
+    label_counts: np.ndarray | None = None
     bins: Bins = field(default_factory=dict)
 
 
@@ -127,7 +137,7 @@ class TabPate(CentralRows[Labelled]):
     name = "tab_pate"
     title = "TabPATE"
     options = PateOptions
-    draw_version = 1
+    draw_version = 2
     post_version = 2
     artefact = "released_votes.json"
     source = "votes"
@@ -156,7 +166,7 @@ class TabPate(CentralRows[Labelled]):
         return ()
 
     def cost(self, contract: Contract, point: Point[PateOptions]) -> CellCost:
-        """Of votes, and of counts where there are some."""
+        """Of votes and of counts."""
         return CellCost(cost(contract, self.sizes(contract, point)))
 
     def budget(self, contract: Contract, point: Point[PateOptions]) -> StepBudget:
@@ -177,8 +187,8 @@ class TabPate(CentralRows[Labelled]):
         """See `Method`."""
         sizes = self.sizes(contract, point)
         return (
-            f"The votes of {sizes.teachers} teachers on {sizes.queries} queries"
-            f"{self.bins_statement(contract)} have differential privacy with epsilon "
+            f"Counts of the labels and the votes of {sizes.teachers} teachers on {sizes.queries} "
+            f"queries{self.bins_statement(contract)} have differential privacy with epsilon "
             f"{cost.nominal.epsilon:.4g}; rows with labels by them, and demonstrations and answers "
             "made of these, cost nothing more. Another seed is another release and charged again."
         )
@@ -199,6 +209,13 @@ class TabPate(CentralRows[Labelled]):
                 strict=True,
             )
         )
+
+    def label_deviation(
+        self, contract: Contract, point: Point[PateOptions], rows: int
+    ) -> float | None:
+        """See `TabularMethod`."""
+        of_count = PureBudget(self.sizes(contract, point).labels_epsilon).deviation
+        return of_count * sqrt(1 - 1 / contract.target.count) / rows
 
     def draw(
         self,
@@ -226,13 +243,16 @@ class TabPate(CentralRows[Labelled]):
     def encode(self, drawn: Labelled) -> bytes:
         """See `TabularMethod`."""
         released = {"queries": drawn.queries.tolist(), "votes": drawn.votes.tolist()}
+        if drawn.label_counts is not None:
+            released["labels"] = drawn.label_counts.tolist()
         return self.with_bins(released, drawn.bins)
 
     def decode(self, content: bytes, contract: Contract, point: Point[PateOptions]) -> Labelled:
         """See `TabularMethod`."""
         stored, bins = self.without_bins(content)
         queries, votes = (np.array(stored[name], dtype=np.int64) for name in ("queries", "votes"))
-        return Labelled(queries, votes, bins)
+        labels = np.array(stored["labels"], dtype=np.int64) if "labels" in stored else None
+        return Labelled(queries, votes, labels, bins)
 
     def rows(
         self,
@@ -244,12 +264,17 @@ class TabPate(CentralRows[Labelled]):
     ) -> ReleasedRows:
         """Step 4's rows to draw from."""
         chance = draws.public("rows", point.key).generator()
+        shares = vote_shares(drawn.votes, drawn.label_counts)
         return ReleasedRows(
-            labelled_rows(drawn.queries, drawn.votes, count or MADE_ROWS, chance).astype(np.uint8)
+            labelled_rows(drawn.queries, shares, count or MADE_ROWS, chance).astype(np.uint8)
         )
 
     def row_count(self, drawn: Labelled) -> float:
-        """So many as have that many teachers by themselves (`usual_teachers`)."""
+        """As many as were counted; of a release without counts as have that many teachers by
+        themselves (`usual_teachers`).
+        """
+        if drawn.label_counts is not None:
+            return max(1.0, float(drawn.label_counts.sum()))
         teachers = max(2.0, float(drawn.votes.sum(axis=1).mean()))
         return max(3 * teachers, (teachers / _TEACHERS) ** 2)
 
@@ -262,25 +287,27 @@ class TabPate(CentralRows[Labelled]):
         point: Point[PateOptions],
         draws: Draws,
     ) -> Labelled:
-        """Steps 1 to 3, each row a person."""
+        """Steps 0 to 3, each row a person; counts of the labels where the release has some."""
         chance = draws.public("again", point.key).generator()
         codes = truth.codes[chance.integers(len(truth.codes), size=row_count)]
         counts = row_encoding(contract.with_bins(drawn.bins)).sizes
         found = labelled(codes, None, counts, self.sizes(contract, point), draws, point.key)
-        return replace(found, bins=drawn.bins)
+        of_labels = None if drawn.label_counts is None else found.label_counts
+        return replace(found, label_counts=of_labels, bins=drawn.bins)
 
 
 def cost(contract: Contract, sizes: Sizes) -> Guarantee:
-    """Of the votes, and of the counts of columns and of the choice of bins where there are some: in
-    these a person has m rows.
+    """Of the votes and of the counts of labels, and of the counts of columns and of the choice of
+    bins where there are some: in all but the votes a person has m rows.
     """
     of_votes = replace(PureBudget(sizes.votes_epsilon).guarantee(), unit=contract.privacy.unit)
-    parts = [for_neighbours(of_votes, contract)]
+    of_rows = [sizes.labels_epsilon]
     if sizes.counts_columns:
-        parts.append(for_unit(PureBudget(sizes.columns_epsilon).guarantee(), contract))
+        of_rows.append(sizes.columns_epsilon)
     if share(contract):
-        parts.append(for_unit(PureBudget(sizes.bins_epsilon).guarantee(), contract))
-    return compose_sequential(parts) if len(parts) > 1 else parts[0]
+        of_rows.append(sizes.bins_epsilon)
+    of_counts = [for_unit(PureBudget(part).guarantee(), contract) for part in of_rows]
+    return compose_sequential([for_neighbours(of_votes, contract), *of_counts])
 
 
 def labelled(
@@ -291,9 +318,14 @@ def labelled(
     draws: Draws,
     replicate: str,
 ) -> Labelled:
-    """Steps 1 to 3 on codes of all rows, shape (rows, columns), and ids of their persons: the only
+    """Steps 0 to 3 on codes of all rows, shape (rows, columns), and ids of their persons: the only
     draw of noise.
     """
+    of_labels = label_counts(
+        np.bincount(codes[:, -1], minlength=bins[-1]).tolist(),
+        epsilon=sizes.labels_epsilon,
+        stream=draws.secret("labels", replicate),
+    )
     chance = draws.public("queries", replicate).generator()
     if sizes.counts_columns:
         share = sizes.columns_epsilon and sizes.columns_epsilon / (len(bins) - 1)
@@ -319,13 +351,21 @@ def labelled(
     return Labelled(
         queries,
         noisy_votes(voted, epsilon=sizes.votes_epsilon, stream=draws.secret("votes", replicate)),
+        np.array(of_labels, dtype=np.int64),
     )
+
+
+def label_counts(exact: list[int], *, epsilon: Fraction | None, stream: Stream) -> list[int]:
+    """How many rows have each label, of which one row moves one by 1."""
+    return noisy_counts(exact, epsilon=epsilon, stream=stream)
 
 
 MOST_TEACHERS = 10_000
 _TEACHERS, _QUERIES, _FEWEST, _USUAL_MOST = 12, 4, 8, 512
 _AT_ONCE = 1 << 22
 """Odds of labels in memory."""
+_MOST_STEPS, _CLOSE = 1000, 1e-4
+"""To the factors of step 4, and how near the labels' shares come."""
 
 
 def usual_teachers(units: int) -> int:
@@ -449,14 +489,39 @@ def noisy_votes(exact: np.ndarray, *, epsilon: Fraction | None, stream: Stream) 
     return noisy if labels > 2 else np.hstack([int(exact[0].sum()) - noisy, noisy])
 
 
-def labelled_rows(
-    queries: np.ndarray, noisy: np.ndarray, count: int, chance: np.random.Generator
-) -> np.ndarray:
-    """So many rows of the queries in turn, each with a label as often as its share of the votes:
-    shape (count, columns), int64.
+def vote_shares(noisy: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+    """Step 4: how often each query has each label, shape (queries, labels), by noisy votes of this
+    shape and noisy counts of the labels, shape (labels,); by the votes alone where there are none.
     """
-    shares = np.maximum(noisy, 0) + 1e-9
-    cumulative = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
+    shares = _positive_shares(noisy)
+    if counts is None:
+        return shares
+    wanted = _positive_shares(counts)
+    factors = np.ones(len(counts))
+    for _ in range(_MOST_STEPS):
+        tilted = factors * shares
+        tilted /= tilted.sum(axis=1, keepdims=True)
+        found = tilted.mean(axis=0)
+        if np.abs(found - wanted).max() < _CLOSE:
+            break
+        factors *= wanted / found
+        factors /= factors.max()
+    return tilted
+
+
+def _positive_shares(noisy: np.ndarray) -> np.ndarray:
+    """Of noisy numbers, along the last axis; none is 0."""
+    positive = np.maximum(noisy, 0) + 1e-9
+    return np.asarray(positive / positive.sum(axis=-1, keepdims=True))
+
+
+def labelled_rows(
+    queries: np.ndarray, shares: np.ndarray, count: int, chance: np.random.Generator
+) -> np.ndarray:
+    """So many rows of the queries in turn, each with labels as often as by its shares: shape
+    (count, columns), int64.
+    """
+    cumulative = np.cumsum(shares, axis=1)
     which = np.resize(chance.permutation(len(queries)), count)
     even = (np.arange(count) // len(queries) + chance.random(count)) / -(-count // len(queries))
     labels = (even[:, np.newaxis] >= cumulative[which, :-1]).sum(axis=1)

@@ -202,6 +202,13 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """
         return {}
 
+    def label_deviation(self, contract: Contract, point: Point[Any], rows: int) -> float | None:
+        """The deviation of the noise in one label's share of so many rows, about, labels as
+        frequent as each other. From public facts, in no time; None where it is not known
+        beforehand, as where labels are counted with other columns too.
+        """
+        return None
+
     @abstractmethod
     def encode(self, drawn: Drawn) -> bytes:
         """One release as it is published: JSON, or an array as `numpy.save` writes it."""

@@ -3,7 +3,7 @@ warned of.
 
 Guarantee   none needed: public facts alone are looked at.
 
-Equations (2) to (4) of `worth`.
+Equations (2) to (5) of `worth`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def doubtful(asked: Iterable[ReleasePoint]) -> Quality | None:
 
 
 def check_noise(asked: Iterable[ReleasePoint], *, anyway: bool) -> None:
-    """Refuse a hopeless release among these, or log a warning of one that is not useful.
+    """Refuse a hopeless release among these, or log a warning of one that is not useful; and of
+    each whose most frequent label noise decides.
 
     Args:
         anyway: pass it all the same.
@@ -51,7 +52,11 @@ def check_noise(asked: Iterable[ReleasePoint], *, anyway: bool) -> None:
     Raises:
         PrivacyError: what would be released, and what to do instead.
     """
-    quality = doubtful(asked)
+    points = tuple(asked)
+    for point in points:
+        if point.contract.population and (risk := point.label_risk(point.contract.population)):
+            log.warning("%s", risk)
+    quality = doubtful(points)
     if quality is None:
         return
     if quality.is_hopeless and not anyway:

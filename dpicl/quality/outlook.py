@@ -74,6 +74,12 @@ class Outlook:
         """Of the release."""
         return self.quality.epsilon
 
+    def label_risk(self, rows: int) -> str:
+        """Of the release that the command makes, whose choices are those for its epsilon alone."""
+        contract, method = self.quality.point.contract, self.quality.point.method
+        (asked,) = points(method, self.way.unit(contract, (self.epsilon,))).values()
+        return ReleasePoint(contract, method, asked).label_risk(rows)
+
     def command(self, dataset: str) -> str:
         """The command line that makes this release."""
         options = "".join(f" --option {name}={value}" for name, value in self.way.options.items())
@@ -144,9 +150,10 @@ class TablePlan:
         """The recommendation."""
         if self.recommended is not None:
             chosen = self.recommended.quality
+            risk = self.recommended.label_risk(self.rows)
             return (
                 f"Recommended: {chosen.method} at epsilon {chosen.epsilon:g}, which {chosen.worth}."
-            )
+            ) + (risk and f"\n{risk}.")
         most = max(outlook.epsilon for outlook in self.outlooks)
         best = self.best(most, self.middle).quality
         return (

@@ -17,8 +17,13 @@ Guarantee   none needed before the charge, where public facts alone are looked a
     (4)  hopeless             not even the upper end of its interval is useful (3): refused before
          it is charged, so that what a plan recommends never is. Of averages, whose rows nobody
          draws, (2) from two fifths on
+    (5)  ahead                t s sqrt(2 K / (K - 1)): by which share of the rows the most frequent
+         label has to be ahead of the next, so that noise makes another one the most frequent in at
+         most one of 20 releases. If it is more than a tenth, that is said: `predictor()` may be
+         below always answering the most frequent label
 
-Symbols     signal: the AUC of a classifier on the raw rows.
+Symbols     signal: the AUC of a classifier on the raw rows; s the deviation of the noise in a
+            label's share (`TabularMethod.label_deviation`), K labels, t = 1.645.
 Not covered how well a classifier does, before the charge and where the noise is little.
 """
 
@@ -50,6 +55,8 @@ _KEPT = 0.5
 """Equation (3)."""
 LEVEL = 0.9
 """Of intervals."""
+_ONE_OF_20, _AHEAD = 1.645, 0.1
+"""Equation (5): of two labels a tenth is 55 % of the rows against 45 %."""
 JUDGED = (
     "The classifier is fitted on released rows, and these promise too much: the same counts fit it "
     f"and judge it. The interval is where {LEVEL:.0%} of true values are, by releases simulated "
@@ -96,6 +103,28 @@ class ReleasePoint:
     def noise(self, rows: int | None) -> Mapping[str, float]:
         """Equation (1) at this number of rows; nothing where it is not known beforehand."""
         return self.method.column_errors(*self.place, rows) if rows else {}
+
+    def label_risk(self, rows: int, deviation: float | None = None) -> str:
+        """A sentence where (5) is more than a tenth of this number of rows; nothing where it is
+        not, where no class is predicted, and where it is not known beforehand.
+
+        Args:
+            deviation: s of equation (5); that of the method if left out.
+        """
+        target = self.contract.target
+        if target.kind not in ("binary", "classes") or self.method.is_series(self.contract):
+            return ""
+        noise = self.method.label_deviation(*self.place, rows) if deviation is None else deviation
+        ahead = _ONE_OF_20 * (noise or 0.0) * math.sqrt(2 * target.count / (target.count - 1))
+        if ahead <= _AHEAD:
+            return ""
+        where = "" if ahead >= 1 else f" unless it is {ahead:.0%} of the rows ahead of the next"
+        return (
+            f"{self.contract.name}: at {rows:,} rows and epsilon {self.asked.epsilon:g}, noise may "
+            f"make another label the most frequent one of {self.method.title}{where}; "
+            f"`predictor()` may then be right less often than always answering the most frequent "
+            f"label"
+        )
 
     def at(self, epsilon: float) -> ReleasePoint:
         """The same at another epsilon."""

@@ -51,7 +51,10 @@ class CollectedRelease(Release):
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        return (CLIENTS_PAY, str(self.received))
+        clients = self.published.drawn.clients
+        deviation = self.collection.sent_questions.label_deviation(clients)
+        risk = self._point.label_risk(clients, deviation)
+        return (CLIENTS_PAY, str(self.received), *([risk] if risk else []))
 
     @property
     def certificate(self) -> NoReturn:

@@ -104,6 +104,8 @@ class Reports(Frozen):
     given with the contract.
     """
 
+    unsaid = ("label_alone",)
+
     at: PlaceText
     """A folder of files of reports, one such file, or an address `s3://…`; a relative path begins
     at the folder of pipelines.yaml. Neither private rows nor a folder of them.
@@ -115,6 +117,10 @@ class Reports(Frozen):
     about: tuple[str, ...] = ()
     """Attributes that clients are asked for beside the label, `--about` of clients; all if
     empty.
+    """
+    label_alone: bool = False
+    """Whether about one client in eight is asked for the label alone, `--label-alone` of
+    clients.
     """
     sending_epsilon: Annotated[float, Field(gt=0)] | None = None
     """Privacy parameter of one sending, where clients add noise anew for each period."""

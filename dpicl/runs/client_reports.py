@@ -138,7 +138,7 @@ def counting(pipeline: Pipeline, settings: Settings) -> Pipeline:
     if (reports := pipeline.reports) is None:
         return pipeline
     contract = settings.contract(pipeline.datasets[0])
-    words = reports.model_dump(include={"design", "columns", "about"})
+    words = {name: getattr(reports, name) for name in ("design", "columns", "about", "label_alone")}
     chosen = {
         name: tabular(name).collection_options(contract, getattr(pipeline.options, name), words)
         for name in pipeline.methods

@@ -248,7 +248,11 @@ def test_every_design_of_clients_is_one_of_a_pipeline() -> None:
 @pytest.mark.quick("{'design': 'pairs', 'about': ['band']}")
 @pytest.mark.parametrize(
     "words",
-    [{"design": "pairs", "about": ["band"]}, {"design": "agreement"}, {"columns": 1}],
+    [
+        {"design": "pairs", "about": ["band"]},
+        {"design": "agreement", "label_alone": True},
+        {"columns": 1},
+    ],
     ids=str,
 )
 def test_a_run_counts_what_clients_were_asked_in_other_words(
@@ -256,7 +260,10 @@ def test_a_run_counts_what_clients_were_asked_in_other_words(
 ) -> None:
     fresh = shutil.copy(contract, tmp_path / "shop.yaml")
     typed = " ".join(
-        f"--{name} {value[0] if name == 'about' else value}" for name, value in words.items()
+        "--label-alone"
+        if name == "label_alone"
+        else f"--{name} {value[0] if name == 'about' else value}"
+        for name, value in words.items()
     )
     deliver(shop_place, "once.jsonl", reports(fresh, held(100), f"{CLIENTS} {typed}"))
     variants = {"ldp_tabicl": {"variants": {"em": {"estimator": "em"}}}}

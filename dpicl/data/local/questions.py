@@ -10,6 +10,7 @@ Guarantee   that of the dearest law: a client answers one question with the whol
     subset        m columns and the label, as one answer; m grows with epsilon
     agreement     those of `pairs`, and as many that ask for one bit: whether both columns of a pair
                   are in the same half
+    label alone   besides, to about one client in eight: the label, with all of epsilon
 
     (1)  m = argmax m L(m)^2 / d,   L(m) = (e^epsilon - 1) / (e^epsilon + K - 1),   K cells of m
          typical columns and the label
@@ -27,6 +28,12 @@ categories, in the contract's order. It is the better design if
     (3)  ( (k - 1) L(1)^2 + tanh(epsilon / 2)^2 ) / 2  >  (k - 1) m L(m)^2          k categories of
          a typical column, a label of two
 
+
+Of answers over many cells little is told of each label's share, so that noise decides which is the
+most frequent one. A client who is asked for the label alone tells more of it than one of the other
+questions does on average; about one in eight is asked if that is more than
+
+    (4)  four times as much
 
 A label of one category is none: nobody is asked for it on its own, and in a question it multiplies
 the cells by one.
@@ -63,6 +70,8 @@ from dpicl.mechanisms.randomised_response import MAX_CATEGORIES, Response, rando
 from dpicl.mechanisms.unary_encoding import Unary, report, unary
 
 _MOST_CONTRASTS = 4
+_OTHERS_TO_LABEL, _MUCH = 7, 4
+"""Other questions to each that asks for the label alone; and equation (4)."""
 MOST_QUESTIONS, QUESTIONS_PER_PAIR = 4096, 16
 """Of more subsets of columns some become questions, drawn once and for all by a public stream: so
 many, or as few as have every two columns together in so many subsets on average.
@@ -116,6 +125,32 @@ class Questionnaire:
             key=lambda guarantee: guarantee.epsilon,
         )
 
+    def label_deviation(self, clients: float) -> float:
+        """Of the noise in the estimate of one label's share of so many clients, labels as frequent
+        as each other; infinite where no question tells of it.
+        """
+        if not clients:
+            return math.inf
+        return math.sqrt(max(0.0, self.label_variance - self._sampled) / clients)
+
+    @property
+    def _sampled(self) -> float:
+        """Of a label that is drawn without noise."""
+        return (self.sizes[-1] - 1) / self.sizes[-1] ** 2
+
+    @property
+    def label_variance(self) -> float:
+        """The same squared of one client, who is drawn from many: which the share varies by too."""
+        label, share = len(self.sizes) - 1, 1 / self.sizes[-1]
+        told = 0.0
+        for question in self.questions:
+            if label in question.columns and not question.agreement:
+                # of shares that add up to 1
+                less = 1 - share if isinstance(question.law, Unary) else 1
+                noisy = less * deviation_of(question.law, share) ** 2
+                told += 1 / max(noisy, self._sampled)
+        return len(self.questions) / told if told else math.inf
+
     def choose(self, clients: int, chance: Stream) -> np.ndarray:
         """The number of each client's question: shape (clients,)."""
         return chance.generator().integers(len(self.questions), size=clients, dtype=np.int64)
@@ -143,6 +178,7 @@ def questionnaire(
     *,
     columns: int | None = None,
     about: tuple[int, ...] = (),
+    label_alone: bool = False,
 ) -> Questionnaire:
     """The questions of a design on columns of these sizes, the label's last. Raises ParameterError:
     a question has too many cells.
@@ -151,6 +187,7 @@ def questionnaire(
         sizes: of the label 1 where there is none.
         columns: of `subset`, how many are reported together; None is equation (1) or (2).
         about: columns beside the label that are asked for, in rising order; all if empty.
+        label_alone: whether some questions are for the label alone, each the same.
     """
     label = len(sizes) - 1
     features = about or tuple(range(len(sizes) - 1))
@@ -178,7 +215,27 @@ def questionnaire(
             for question in questions
             if _halves(question.sizes)
         ]
+    if label_alone and has_label:
+        alone = Question((label,), sizes[-1:], _law(sizes[-1], epsilon))
+        questions += [alone] * ceil(len(questions) / _OTHERS_TO_LABEL)
     return Questionnaire(sizes, tuple(questions))
+
+
+def suits_label_alone(asked: Questionnaire, epsilon: float) -> bool:
+    """Whether the label alone should be asked for beside these questions: equation (4)."""
+    label = len(asked.sizes) - 1
+    if asked.sizes[label] == 1:
+        return False
+    alone = Question((label,), asked.sizes[-1:], _law(asked.sizes[-1], epsilon))
+    return asked.label_variance > _MUCH * Questionnaire(asked.sizes, (alone,)).label_variance
+
+
+def deviation_of(law: Response | Unary, share: float) -> float:
+    """Of a report's estimate of a share of the clients, whose cells are this share of all."""
+    lie = law.lie_probability
+    if isinstance(law, Response):
+        return 0.0 if not lie else math.sqrt(share * (1 - share)) / (law.truth_probability - lie)
+    return math.sqrt(share * law.categories * lie * (1 - lie)) / (0.5 - lie)
 
 
 def _subsets(features: Sequence[int], together: int) -> list[tuple[int, ...]]:

@@ -253,7 +253,8 @@ def numbers(drawn: Any) -> Numbers:
         return _named(("",), (len(drawn.stored),)), drawn.stored
     if isinstance(drawn, Labelled):
         queries, labels = drawn.votes.shape
-        return _named(tuple(map(str, range(queries))), (labels,) * queries), drawn.votes.ravel()
+        names = _named((*map(str, range(queries)), "labels"), (labels,) * (queries + 1))
+        return names, np.concatenate([drawn.votes.ravel(), drawn.label_counts])
     # of which candidates are the same from release to release: those of columns, and every row
     if isinstance(drawn, Votes):
         votes = [one.votes for one in drawn.histograms[:-1] or drawn.histograms]

@@ -299,6 +299,12 @@ MUTANTS = (
         lambda: replaced(tab_pate, "noisy_votes", _exact_votes),
     ),
     Mutant(
+        "labels-twice",
+        "counts of labels are released at twice what they cost",
+        "tab_pate: public",
+        lambda: replaced(tab_pate, "label_counts", _twice),
+    ),
+    Mutant(
         "kept-noise",
         "every period has the noise of the first one",
         "gdp_tabicl: series, add-or-remove-one",

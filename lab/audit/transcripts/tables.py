@@ -292,6 +292,7 @@ def cases() -> list[Case]:
                 "pairs": {"design": "pairs", "estimator": "tree"},
                 "subset": {"design": "subset", "columns": 1, "estimator": "tree"},
                 "agreement": {"design": "agreement", "estimator": "tree"},
+                "label alone": {"design": "pairs", "label_alone": True, "estimator": "tree"},
             },
         ),
     ]

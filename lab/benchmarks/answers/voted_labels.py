@@ -15,7 +15,7 @@ from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods.options import PateOptions
-from dpicl.methods.tab_pate import Sizes, labelled, labelled_rows
+from dpicl.methods.tab_pate import Sizes, labelled, labelled_rows, vote_shares
 from lab.benchmarks.answers.chosen_counts import ROWS, WAYS, Codes, rows_of, scored, tables
 from lab.benchmarks.figures import Figures, sized
 
@@ -71,7 +71,8 @@ def voted_rows(codes: Codes, epsilon: float, seed: int, queries: str) -> np.ndar
         Draws(seed, f"bench {epsilon} {queries}", simulated=True),
         "",
     )
-    return labelled_rows(drawn.queries, drawn.votes, ROWS, np.random.default_rng(seed))
+    shares = vote_shares(drawn.votes, drawn.label_counts)
+    return labelled_rows(drawn.queries, shares, ROWS, np.random.default_rng(seed))
 
 
 def _compared(

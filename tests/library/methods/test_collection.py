@@ -50,6 +50,7 @@ def test_every_fact_of_a_collection_is_in_its_name_and_how_it_is_estimated_is_no
         {"epsilon": 1.0, "columns": 1},
         {"epsilon": 1.0, "about": names[:1]},
         {"epsilon": 1.0, "about": names[1:2]},
+        {"epsilon": 1.0, "label_alone": True},
     ]
     collections = [Collection.of(contract, **fact) for fact in facts]
     assert len({one.name for one in collections}) == len(facts)

@@ -111,16 +111,19 @@ def test_of_columns_that_nobody_is_asked_for_nothing_is_learned() -> None:
 
 
 def test_what_is_asked_about_makes_another_release_in_whatever_order_it_is_named() -> None:
-    none, empty, two, again = (
+    none, empty, two, again, other, alone = (
         parameters_of(wide_contract(), METHOD.name, point(_unit("wide", **PAIRS, **way), REPORTS))
         for way in (
             {},
             {"about": []},
             {"about": ["column_1", "column_2"]},
             {"about": ["column_2", "column_1", "column_1"]},
+            {"label_alone": False},
+            {"label_alone": True},
         )
     )
-    assert none == empty != two == again and "about" not in none
+    assert none == empty == other != two == again and "about" not in none
+    assert alone == {**none, "label_alone": True}
 
 
 def test_an_attribute_that_there_is_not_is_refused_before_anything_is_read() -> None:
@@ -129,6 +132,8 @@ def test_an_attribute_that_there_is_not_is_refused_before_anything_is_read() -> 
         ParameterError, match="about.*age.*expected attributes of this table: column_0, column_1"
     ):
         grid.prices(METHOD, wide_contract(), unit)
+    with pytest.raises(ValueError, match="label_alone with design all-columns"):
+        LdpOptions(label_alone=True)
     with pytest.raises(ValueError, match="about with design all-columns"):
         LdpOptions(about=("column_1",))
 

@@ -11,17 +11,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central.chosen_bins import share
 from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, grid
+from dpicl.methods.options import PateOptions
 from dpicl.methods.tab_pate import (
+    LABELS_SHARE,
+    Labelled,
+    Sizes,
     TabPate,
+    labelled,
     labelled_rows,
     moved_by_one,
     noisy_votes,
@@ -29,6 +36,7 @@ from dpicl.methods.tab_pate import (
     teachers_of,
     usual_queries,
     usual_teachers,
+    vote_shares,
     votes,
 )
 from lab.audit.neighbours import category, joined
@@ -40,6 +48,21 @@ from tests.library.units import drawn, unit_for
 
 SIZES = (3, 2, 4)
 KEY = bytes(range(32))
+OF_BEFORE = [
+    [0, 1, 0],
+    [2, 1, 0],
+    [1, 0, 0],
+    [0, 0, 1],
+    [1, 0, 0],
+    [0, 1, 1],
+    [2, 1, 1],
+    [1, 0, 0],
+    [0, 0, 0],
+    [2, 1, 1],
+    [0, 0, 1],
+    [0, 1, 1],
+]
+"""Rows that the version before counts of labels made of four queries."""
 sizes = st.sampled_from([(3, 2, 4), (2, 2), (4, 3, 2, 2), (5, 6)])
 
 
@@ -94,6 +117,24 @@ def test_a_row_more_teaches_one_teacher_and_moves_one_vote_on_each_query(
     assert (one.sum(axis=1) == teachers).all()
     released = moved[:, 1:] if of[-1] == 2 else moved
     assert released.sum(axis=1).max() <= moved_by_one(of[-1])
+
+
+@given(sizes, st.integers(0, 40), st.integers(0, 40), st.integers(0, 999))
+@settings(max_examples=30, deadline=None)
+def test_a_row_more_moves_one_count_of_a_label_by_one(
+    of: tuple[int, ...], count: int, place: int, seed: int
+) -> None:
+    """Without noise, so that what is released is what is counted."""
+    less, new = codes(count, seed, of), codes(1, seed + 1, of)
+    more = np.insert(less, min(place, count), new, axis=0)
+    asked = Sizes.of(PateOptions(teachers=2, labelled=2), math.inf, count)
+    draws = Draws(seed, "labels", simulated=True)
+    before, after = (
+        labelled(rows, None, of, asked, draws, "").label_counts for rows in (less, more)
+    )
+    assert before is not None and after is not None
+    assert before.sum() == count
+    assert (after - before).tolist() == [int(label == new[0, -1]) for label in range(of[-1])]
 
 
 def test_a_person_more_teaches_one_teacher_with_all_rows() -> None:
@@ -152,13 +193,13 @@ def test_the_noise_of_all_counts_and_votes_is_what_is_charged(
     contract, epsilon = kind_contract(label), 0.75
     asked = unit(contract, epsilon, queries=queries)
     ((cell, cost),) = grid.prices(METHOD, contract, asked).items()
-    labelled = METHOD.identity(contract, point(asked, cell))["labelled"]
+    queried = METHOD.identity(contract, point(asked, cell))["labelled"]
     with spending("dpicl.methods.tab_pate") as (spent, _):
         drawn(asked, contract, 50)
-    *of_choices_and_columns, of_votes = spent
+    *of_counts, of_votes = spent
     columns = len(contract.features) if queries == "released" else 0
-    assert len(of_choices_and_columns) == len(contract.open_numbers) + columns
-    total = sum(of_choices_and_columns) + labelled * moved * of_votes
+    assert len(of_counts) == len(contract.open_numbers) + 1 + columns
+    total = sum(of_counts) + queried * moved * of_votes
     assert total == pytest.approx(Fraction(epsilon), rel=1e-15)
     assert cost.charged.epsilon == pytest.approx(float(total), rel=1e-15)
 
@@ -183,6 +224,21 @@ def test_votes_counts_and_choices_cost_what_is_typed_together() -> None:
     row = small_contract()
     privacy = row.privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE})
     assert charged(row.model_copy(update={"privacy": privacy})).epsilon == pytest.approx(2.0)
+
+
+def test_each_row_of_a_person_has_its_part_of_what_labels_cost() -> None:
+    contract, rows, epsilon = owned(4), 4, 2.0
+    asked = unit(contract, epsilon, labelled=3)
+    plain = random_table(contract.model_copy(update={"privacy": small_contract().privacy}), 40, 0)
+    table = PrivateTable(plain.append_column("who", pa.array(np.arange(40, dtype=np.int64) // 4)))
+    with spending("dpicl.methods.tab_pate") as (spent, _):
+        drawn(asked, contract, joined(table))
+    *of_choices, of_labels, of_votes = spent
+    assert of_labels == Fraction(epsilon) * (1 - share(contract)) * LABELS_SHARE / rows
+    total = (
+        rows * (sum(of_choices) + of_labels) + 3 * moved_by_one(contract.target.count) * of_votes
+    )
+    assert total == pytest.approx(Fraction(epsilon), rel=1e-15)
 
 
 def test_all_rows_of_a_person_that_enter_teach_one_teacher() -> None:
@@ -226,11 +282,56 @@ def test_rows_have_the_labels_of_the_votes(labels: int) -> None:
     rng = np.random.default_rng(0)
     queries = np.arange(5)[:, np.newaxis]
     exact = rng.multinomial(100, rng.dirichlet(np.ones(labels)), size=5)
-    rows = labelled_rows(
-        queries, noisy_votes(exact, epsilon=None, stream=seeded(0, "")), 10_000, rng
-    )
+    noisy = noisy_votes(exact, epsilon=None, stream=seeded(0, ""))
+    rows = labelled_rows(queries, vote_shares(noisy), 10_000, rng)
     found = np.array(
         [np.bincount(rows[rows[:, 0] == query, 1], minlength=labels) for query in range(5)]
     )
     assert (found.sum(axis=1) == 2000).all() and np.abs(found / 2000 - exact / 100).max() < 0.01
-    assert {*labelled_rows(queries, exact, 3, rng)[:, 0]} < {*range(5)}
+    assert {*labelled_rows(queries, vote_shares(exact), 3, rng)[:, 0]} < {*range(5)}
+
+
+@given(
+    st.integers(2, 6), st.integers(1, 40), st.sampled_from([0.1, 1.0, 10.0]), st.integers(0, 999)
+)
+@settings(deadline=None)
+def test_rows_have_labels_as_often_as_their_counts_say(
+    labels: int, queries: int, noise: float, seed: int
+) -> None:
+    """Whatever the votes; and of two labels a query with more votes of one has more rows of it."""
+    rng = np.random.default_rng(seed)
+    exact = rng.multinomial(100, rng.dirichlet(np.ones(labels)), size=queries)
+    noisy = exact + np.rint(rng.laplace(0, 100 * noise, exact.shape)).astype(np.int64)
+    counts = rng.integers(-5, 500, size=labels)
+    shares = vote_shares(noisy, counts)
+    wanted = np.maximum(counts, 0) / max(1, np.maximum(counts, 0).sum())
+    if wanted.sum():
+        assert np.abs(shares.mean(axis=0) - wanted).max() < 0.005
+    assert (shares >= 0).all() and shares.sum(axis=1) == pytest.approx(1)
+    if labels == 2:
+        order = np.argsort(vote_shares(noisy)[:, 1])
+        assert (np.diff(shares[order, 1]) > -1e-9).all()
+
+
+def test_a_release_without_counts_of_labels_is_read_and_has_the_rows_of_before() -> None:
+    """As draw version 1 wrote it."""
+    contract = small_contract()
+    asked = point(unit(contract), VOTES)
+    content = (
+        b'{"queries": [[0, 1], [1, 0], [2, 1], [0, 0]], '
+        b'"votes": [[7, 13], [22, -2], [5, 15], [9, 11]]}'
+    )
+    found = METHOD.decode(content, contract, asked)
+    assert found.label_counts is None and METHOD.encode(found) == content
+    rows = labelled_rows(found.queries, vote_shares(found.votes), 12, np.random.default_rng(4))
+    assert rows.tolist() == OF_BEFORE
+    assert METHOD.row_count(found) == 60  # three for each of the mean of 20 votes
+
+
+def test_counts_of_labels_are_stored_and_say_how_many_rows_there_are() -> None:
+    contract = small_contract()
+    asked = point(unit(contract), VOTES)
+    votes_of = np.array([[7, 13], [22, -2]], dtype=np.int64)
+    found = Labelled(votes_of * 0, votes_of, np.array([300, 101], dtype=np.int64))
+    again = METHOD.decode(METHOD.encode(found), contract, asked)
+    assert again.label_counts.tolist() == [300, 101] and METHOD.row_count(again) == 401

@@ -15,12 +15,15 @@ from dpicl.contract import Contract, parse_contract
 from dpicl.contract.pipeline import Unit
 from dpicl.data.central.exact_counts import row_bins, row_encoding
 from dpicl.ground.errors import PrivacyError
-from dpicl.ground.randomness import Draws
+from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, Options, grid, tabular, unit_of
 from dpicl.methods.options import GdpOptions, PateOptions
+from dpicl.methods.tab_pate import label_counts
 from dpicl.quality.gate import check_noise, doubtful
-from dpicl.quality.worth import NOTABLE, ReleasePoint
+from dpicl.quality.outlook import Outlook, TablePlan
+from dpicl.quality.simulate import Candidate
+from dpicl.quality.worth import NOTABLE, Marginal, Quality, ReleasePoint
 from tests.direct import point
 from tests.library.examples import random_table
 
@@ -144,6 +147,60 @@ def test_averages_are_about_as_noisy_as_it_says() -> None:
         errors.append(np.abs(np.subtract(noisy, exact)).mean())
     expected = 90 * tabular("gdp_tabicl").column_errors(contract, place, rows)["age"]
     assert 0.6 < np.mean(errors) / expected < 1.6
+
+
+def risk(method: str, rows: int, epsilon: float) -> str:
+    """What is said of its most frequent label."""
+    contract = payments(rows)
+    way = Candidate(method, {}, 2).unit(contract, (epsilon,))
+    (asked,) = grid.points(tabular(method), way).values()
+    return ReleasePoint(contract, tabular(method), asked).label_risk(rows)
+
+
+@pytest.mark.parametrize("method", ["ldp_tabicl", "tab_pate"])
+def test_that_noise_may_decide_which_label_is_the_most_frequent_is_said_before_a_charge(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = [risk(method, rows, 0.5) for rows in (60, 500, 100_000)]
+    assert "noise may make another label the most frequent one" in told[0] and not told[-1]
+    assert not risk(method, 100, 400.0) and not risk("aim_tabicl", 60, 0.5)
+    contract = payments(60)
+    asked = Candidate(method, {}, 2).unit(contract, (0.5,))
+    points = grid.points(tabular(method), asked).values()
+    with caplog.at_level(logging.WARNING):
+        check_noise([ReleasePoint(contract, tabular(method), one) for one in points], anyway=True)
+    assert told[0] in [record.getMessage() for record in caplog.records]
+
+
+def test_a_plan_says_what_the_release_says_that_its_command_makes() -> None:
+    """Also where it compares that release with larger epsilons, at which others are made."""
+    contract, rows = payments(None), 400
+    way = Candidate("ldp_tabicl", {"design": "subset", "estimator": "tree"}, 2)
+    told = []
+    for epsilons in ((0.5,), (0.5, 100.0)):
+        asked = grid.points(tabular("ldp_tabicl"), way.unit(contract, epsilons)).values()
+        (at_half,) = (one for one in asked if one.epsilon == 0.5)
+        point_ = ReleasePoint(contract, tabular("ldp_tabicl"), at_half)
+        quality = Quality(point_, columns=(Marginal(("age",), 0.01),))
+        outlook = Outlook(way, quality, 0.5)
+        plan = TablePlan("payments", rows, rows, {}, (outlook,), {})
+        told.append(plan.sentence)
+    assert told[0] == told[1] and "noise may make another label" in told[0]
+
+
+def test_it_is_said_where_a_label_a_tenth_ahead_is_behind_in_one_of_20_releases() -> None:
+    """By the noise of counts: of 55 % against 45 % of the rows that label has fewer."""
+    contract, rows = payments(None), 1000
+    for epsilon, is_told in ((0.15, True), (1.2, False)):
+        asked = unit("tab_pate", epsilon)
+        (place,) = grid.points(tabular("tab_pate"), asked).values()
+        sizes = tabular("tab_pate").sizes(contract, place)  # type: ignore[attr-defined]
+        counts = label_counts(
+            [550, 450] * 4000, epsilon=sizes.labels_epsilon, stream=stream(0, "tenth", "", "")
+        )
+        behind = np.mean(np.diff(np.reshape(counts, (-1, 2)), axis=1) > 0)
+        point_ = ReleasePoint(contract, tabular("tab_pate"), place)
+        assert bool(point_.label_risk(rows)) is is_told and bool(behind > 0.05) is is_told
 
 
 def test_a_method_whose_noise_is_not_known_beforehand_is_simulated_and_not_passed_silently(

@@ -31,6 +31,7 @@ from dpicl.data.local.questions import (
     questionnaire,
     same_half,
     suits_agreement,
+    suits_label_alone,
     tally,
 )
 from dpicl.ground.errors import DataError, ParameterError
@@ -116,6 +117,56 @@ def test_every_question_costs_no_more_than_epsilon(design: str, asks: int) -> No
     assert len(costs) == asks and 1.99 < made.guarantee.epsilon == max(costs) <= 2
     lasts = {question.columns[-1] for question in made.questions}
     assert design == "one-column" or lasts == {len(SIZES) - 1}
+
+
+@pytest.mark.parametrize("design", ["pairs", "subset", "agreement"])
+def test_about_one_client_in_eight_is_asked_for_the_label_alone_with_all_of_epsilon(
+    design: str,
+) -> None:
+    sizes = (*SIZES[:-1], 3)
+    plain, more = (
+        questionnaire(sizes, design, 1.0, label_alone=alone)  # type: ignore[arg-type]
+        for alone in (False, True)
+    )
+    count = len(plain.questions)
+    assert more.questions[:count] == plain.questions
+    added = more.questions[count:]
+    assert {question.columns for question in added} == {(len(SIZES) - 1,)}
+    assert 1 / 8 <= len(added) / len(more.questions) <= (count / 7 + 1) / len(more.questions)
+    assert {question.law for question in added} == {response(epsilon=1.0, categories=3)}
+    assert 0.99 < more.guarantee.epsilon <= 1
+    without = questionnaire((*SIZES[:-1], 1), design, 1.0, label_alone=True)  # type: ignore[arg-type]
+    assert all(len(question.columns) > 1 for question in without.questions)
+
+
+@pytest.mark.parametrize("label_alone", [False, True])
+@pytest.mark.parametrize("design", ["pairs", "agreement"])
+def test_the_label_is_as_noisy_as_it_says(design: str, label_alone: bool) -> None:
+    """By log-linear models of 60 collections; a prior takes a little of the noise."""
+    sizes, clients = (9, 2), 3000
+    rows = population(clients, sizes)
+    questions = questionnaire(sizes, design, 1.0, label_alone=label_alone)  # type: ignore[arg-type]
+    found = []
+    for seed in range(60):
+        chance, secret = (stream(seed, name, "", "") for name in "qs")
+        told = tally(PrivateCodes(rows), questions, chance=chance, secret=secret)
+        found.append(float(log_linear(observed_tally(told))[:, 1].sum()))
+    expected = questions.label_deviation(clients)
+    assert 0.5 * expected < np.std(found) < 1.3 * expected
+
+
+def test_the_label_is_asked_for_alone_where_the_other_answers_say_little_of_it() -> None:
+    for design in ("pairs", "agreement"):
+        suited = [
+            suits_label_alone(questionnaire((10, 4, 2), design, epsilon), epsilon)  # type: ignore[arg-type]
+            for epsilon in (0.1, 0.5, 1.0, 5.0, 8.0, 600.0)
+        ]
+        assert suited == [True, True, True, False, False, False]
+        least = questionnaire((10, 4, 2), design, 1.0).label_deviation(1000)  # type: ignore[arg-type]
+        more = questionnaire((10, 4, 2), design, 1.0, label_alone=True)  # type: ignore[arg-type]
+        assert more.label_deviation(1000) < least * 0.8
+    assert not suits_label_alone(questionnaire((10, 4, 1), "pairs", 1.0), 1.0)
+    assert questionnaire((10, 4, 1), "pairs", 1.0).label_deviation(0) == math.inf
 
 
 def test_more_columns_are_asked_for_together_the_less_privacy_costs() -> None:
