@@ -77,7 +77,7 @@ rows.
 """
 _MEAN = math.sqrt(2 / math.pi)
 """Size of normal noise, in deviations."""
-_EVEN = 0.25
+EVEN = 0.25
 """Total variation between a column and an even one, about."""
 _SURE, _AGAIN = 0.04, Fraction(1, 2)
 """Most noise in a count of the label, of all rows, that is not made less; most of what is left that
@@ -268,7 +268,7 @@ def least_errors(counts: Sequence[NoisyMarginal]) -> dict[int, float]:
 
 def _drawn_to_even(error: float) -> float:
     """Of a noisy count, once it is drawn towards an even one."""
-    return 1 / math.hypot(1 / error, 1 / _EVEN) if error else 0.0
+    return 1 / math.hypot(1 / error, 1 / EVEN) if error else 0.0
 
 
 def _shrunk(count: NoisyMarginal, rows: float) -> NoisyMarginal:
@@ -276,7 +276,7 @@ def _shrunk(count: NoisyMarginal, rows: float) -> NoisyMarginal:
     bins = count.counts.size
     even = rows / bins
     apart = count.counts - even
-    usual = (2 * _EVEN / _MEAN * even) ** 2
+    usual = (2 * EVEN / _MEAN * even) ** 2
     seen = float((apart**2).mean()) - count.variance
     signal = max(usual, seen)
     return replace(count, counts=even + signal / (signal + count.variance) * apart)

@@ -24,7 +24,8 @@ Marginals of a graphical model over columns that no clique has together.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -415,7 +416,7 @@ def _given(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return np.divide(table, sums, out=np.zeros_like(table), where=sums > 0)
 
 
-def _summed(factor: Factor, parts: Sequence[Factor], kept: Set[int]) -> Factor:
+def _summed(factor: Factor, parts: Sequence[Factor], kept: AbstractSet[int]) -> Factor:
     """The product with all parts, over the columns that are kept."""
     for part in parts:
         factor = _product(factor, part)
