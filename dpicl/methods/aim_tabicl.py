@@ -29,10 +29,12 @@ Not covered queries, which are sent as they are; every (epsilon, seed) is a rele
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.contract.pipeline import Point
 from dpicl.data.central.adaptive import expected_errors, least_errors, measure
 from dpicl.data.central.conditional import Conditional, Weights, no_row
 from dpicl.data.central.exact_counts import ExactCounts
@@ -106,6 +108,6 @@ class AimTabicl(MstTabicl):
         """None: rows may be more cautious than the model."""
         return {}
 
-    def least_errors(self, drawn: NoisyCounts) -> Mapping[int, float]:
+    def least_errors(self, drawn: NoisyCounts, point: Point[Any]) -> Mapping[int, float]:
         """Of columns that were not chosen."""
         return least_errors(drawn.marginals)

@@ -40,12 +40,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, compose_sequential, each_of
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Point
+from dpicl.data.central.adaptive import EVEN
 from dpicl.data.central.chosen_bins import Bins, share
 from dpicl.data.central.exact_counts import row_bins, row_encoding, variation_of_noise
 from dpicl.data.reading.split import contributing_rows
@@ -277,6 +279,12 @@ class TabPate(CentralRows[Labelled]):
             return max(1.0, float(drawn.label_counts.sum()))
         teachers = max(2.0, float(drawn.votes.sum(axis=1).mean()))
         return max(3 * teachers, (teachers / _TEACHERS) ** 2)
+
+    def least_errors(self, drawn: Labelled, point: Point[Any]) -> Mapping[int, float]:
+        """Of public queries' columns, which are even whatever the rows are."""
+        if point.options.queries == "released":
+            return {}
+        return dict.fromkeys(range(drawn.queries.shape[1]), EVEN)
 
     def replicate(
         self,

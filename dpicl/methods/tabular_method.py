@@ -269,7 +269,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """
         return {}
 
-    def least_errors(self, drawn: Drawn) -> Mapping[int, float]:
+    def least_errors(self, drawn: Drawn, point: Point[Any]) -> Mapping[int, float]:
         """By column, total variation below which its error is not, whatever releases simulated
         from this one show.
         """

@@ -11,8 +11,9 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
     2  D   <- a release of Z with the same epsilon and law of noise;  R <- rows of D's model
     3  error of a marginal: its total variation between R (or the model's own shares) and Z, where
        it is counted
-    4  Z'  <- of a share 1 - s of Z, labels are shuffled:   s even from nothing to all that the
-       release shows
+    4  Z'  <- for s in 0..1 labels of a share 1 - s of Z are shuffled; for s in 1..2 a share s - 1
+       of them are as a classifier has them that is fitted on the release, each label as often as
+       before:   s even from no signal to a label that the columns decide
     5  a classifier fitted on R' of Z' scores p on R', where it is promised, and t on Z', where it
        is true
 
@@ -33,9 +34,10 @@ Where the rows themselves are public, true values stand beside:
     (7)  classifiers fitted on released rows, and on real ones, score on rows that are held out
 
 Step 4 is there because noise looks like signal: at a small epsilon rows of a model show a strong
-one whether or not there is any. The same counts fit the classifier and judge it: what its own rows
-promise, p, is too good, and (3) says by how much. No replicate says how far the model is from the
-population; (4) takes it from public tables released without noise.
+one whether or not there is any. Noise hides signal too, so that there may be more than they show.
+The same counts fit the classifier and judge it: what its own rows promise, p, is too good, and (3)
+says by how much. No replicate says how far the model is from the population; (4) takes it from
+public tables released without noise.
 
 Symbols     s strength of the signal; k columns with the label; p what the classifier scores on
             released rows, t in the population.
@@ -92,7 +94,7 @@ _MOST_ROWS = 1 << 17
 _MOST_PAIRS, _MOST_SETS = 200, 200
 _NEAR = 0.5
 """The share of replicates, the nearest ones, that (3) is fitted on."""
-_EDGE = 1e-4
+_EDGE, _STRONGEST = 1e-4, 2.0
 _MISFIT = 0.15
 """Of nine public tables whose counts have no noise, eight have a probit of the score within 1.645
 times this share of what rows of their model promise; the ninth, `car`, whose label is a rule over
@@ -131,7 +133,7 @@ class Replicates:
         self.binned = point.of_release(drawn)
         self.sizes = self.binned.encoding.bin_counts
         self.rows = max(1, round(point.method.row_count(drawn)))
-        self.least = point.method.least_errors(drawn)
+        self.least = point.method.least_errors(drawn, point.asked)
         self.draws = Draws(0, point.contract.name, simulated=True)
         self.model = self._modelled(drawn, self.draws)
         form = point.method.form(self.binned.contract, point.asked)
@@ -207,17 +209,41 @@ class Replicates:
             for columns, total in zip(marginals, squares, strict=True)
         ]
 
+    def _labels_by_columns(self) -> np.ndarray:
+        """Labels of step 4 with s = 2, of all rows of the model: the rarest first, to the rows of
+        which a classifier finds it most likely.
+        """
+        bins = self.model.bins
+        model = learned(bins, self.sizes, self.draws)
+        labels = bins[:, -1].copy()
+        if model is None:
+            return labels
+        chances = model.predict_proba(indicators(bins[:, :-1], self.sizes[:-1]))
+        chances += 1e-9 * self.draws.public("quality-ties", "").generator().random(chances.shape)
+        counts = np.array([np.count_nonzero(labels == code) for code in model.classes_])
+        left = np.arange(len(labels))
+        for place in np.argsort(counts):
+            best = np.argsort(-chances[left, place])
+            labels[left[best[: counts[place]]]] = model.classes_[place]
+            left = left[best[counts[place] :]]
+        labels[left] = model.classes_[np.argmax(counts)]
+        return labels
+
     def scores(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count,
         measures).
         """
         promised, kept = [], []
+        by_columns = self._labels_by_columns()
         for number in range(count):
             draws = self._draws(number, "scores")
             chance = draws.public("quality-signal", self.point.asked.key).generator()
             made_up = self.model.bins.copy()
-            shuffled = np.flatnonzero(chance.random(len(made_up)) >= (number + 1) / count)
+            strength, uniform = _STRONGEST * (number + 1) / count, chance.random(len(made_up))
+            shuffled = np.flatnonzero(uniform >= strength)
             made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
+            decided = np.flatnonzero(uniform < strength - 1)
+            made_up[decided, -1] = by_columns[decided]
             bins = self._released(made_up, draws)[1].bins
             model = learned(bins, self.sizes, draws)
             promised.append(scores(model, bins, self.sizes, means=self.means))

@@ -3,8 +3,9 @@ may be off.
 
 Guarantee   none spent: post-processing of what was released.
 
-    (1)  bar of a bin   +- 1.645 root mean square of (share released - share of the rows), of
-         releases simulated from this one (`replicates`): 90 %, if errors are normal
+    (1)  bar of a bin   +- t root mean square of (share released - share of the rows), of releases
+         simulated from this one (`replicates`), t of as many degrees of freedom: 90 %, if errors
+         are normal
     (2)  pairs          those with the largest mutual information among released rows
 
 Symbols     a bin is one category, a range of numbers, or a missing value.
@@ -19,14 +20,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from dpicl.ground.errors import ParameterError, one_of
 from dpicl.quality.measures import Columns, marginal
 from dpicl.quality.replicates import Replicates, shares_of
-from dpicl.quality.worth import ReleasePoint
-
-_OFF = 1.645
-"""Equation (1)."""
+from dpicl.quality.worth import LEVEL, ReleasePoint
 
 
 @dataclass(frozen=True)
@@ -83,12 +82,13 @@ def shown(
     scored = {pair: _information(again, pair) for pair in combinations(chosen, 2)}
     best = sorted(scored, key=lambda pair: -scored[pair])[:pairs]
     some: list[Columns] = [*((place,) for place in chosen), *best]
+    far = float(stdtrit(simulations, (1 + LEVEL) / 2))
     return [
         Shown(
             tuple(names[column] for column in cells),
             tuple(meanings[column].names for column in cells),
             tuple(shares_of(again.model, cells, again.sizes).ravel().tolist()),
-            tuple((_OFF * error).ravel().tolist()),
+            tuple((far * error).ravel().tolist()),
         )
         for cells, error in zip(some, again.deviations(some, simulations), strict=True)
     ]

@@ -75,14 +75,15 @@ def fitted_quality(rows: np.ndarray, fresh: np.ndarray, encoding: LocalEncoding)
 
     bins = encoding.decode(fresh)
     learned = encoding.decode(rows[:_MOST_FITTED])
-    seen = local_design(learned, encoding)
-    shown = local_design(bins, encoding)
+    # half of the memory and time: no AUC differs by more than .0002
+    seen, shown = (local_design(codes, encoding).astype(np.float32) for codes in (learned, bins))
     labels = learned[:, -1]
     odds = np.zeros((len(fresh), encoding.bin_counts[-1]))
     answers = np.unique(labels)
 
     def chances(labels: np.ndarray) -> np.ndarray:
-        return LogisticRegression(solver="newton-cholesky").fit(seen, labels).predict_proba(shown)
+        model = LogisticRegression(solver="newton-cholesky", tol=1e-3)
+        return model.fit(seen, labels).predict_proba(shown)
 
     if len(answers) == 1:
         odds[:, answers] = 1

@@ -6,10 +6,12 @@ from lab.benchmarks.answers import (
     averaged_draws,
     central_accuracy,
     chosen_counts,
+    default_family,
     demonstrations,
     evolved_rows,
     gaussian_noise,
     local_accuracy,
+    stated_quality,
     strangers,
     voted_labels,
     wide_local,
@@ -33,6 +35,9 @@ PARTS = (
     strangers.floor,
     strangers.wide,
     strangers.plan,
+    strangers.plan_time,
+    stated_quality.measure,
+    default_family.measure,
 )
 
 if __name__ == "__main__":

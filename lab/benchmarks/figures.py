@@ -40,6 +40,11 @@ class Figures:
         """A figure that is good when small."""
         self.lines.append((name, f"{_shown(value)}{unit}", f"<= {goal:,g}{unit}", value <= goal))
 
+    def within(self, name: str, value: float, low: float, high: float, unit: str = "") -> None:
+        """A figure that is good between two bounds."""
+        goal = f"{low:,g} to {high:,g}{unit}"
+        self.lines.append((name, f"{_shown(value)}{unit}", goal, low <= value <= high))
+
     def exactly(self, name: str, value: object, goal: object, beside: str = "") -> None:
         """A figure that has one right value; `beside` is shown after it and not compared."""
         self.lines.append((name, f"{value}{beside}", str(goal), value == goal))

@@ -59,7 +59,7 @@ from dpicl.data.central.graphical_model import (
     graphical_model,
     row_count,
 )
-from dpicl.data.central.junction_tree import Scope, largest_clique, together
+from dpicl.data.central.junction_tree import Scope, fits, largest_clique, together
 from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_steps import StepBudget
 
@@ -77,7 +77,7 @@ rows.
 """
 _MEAN = math.sqrt(2 / math.pi)
 """Size of normal noise, in deviations."""
-_EVEN = 0.25
+EVEN = 0.25
 """Total variation between a column and an even one, about."""
 _SURE, _AGAIN = 0.04, Fraction(1, 2)
 """Most noise in a count of the label, of all rows, that is not made less; most of what is left that
@@ -268,7 +268,7 @@ def least_errors(counts: Sequence[NoisyMarginal]) -> dict[int, float]:
 
 def _drawn_to_even(error: float) -> float:
     """Of a noisy count, once it is drawn towards an even one."""
-    return 1 / math.hypot(1 / error, 1 / _EVEN) if error else 0.0
+    return 1 / math.hypot(1 / error, 1 / EVEN) if error else 0.0
 
 
 def _shrunk(count: NoisyMarginal, rows: float) -> NoisyMarginal:
@@ -276,7 +276,7 @@ def _shrunk(count: NoisyMarginal, rows: float) -> NoisyMarginal:
     bins = count.counts.size
     even = rows / bins
     apart = count.counts - even
-    usual = (2 * _EVEN / _MEAN * even) ** 2
+    usual = (2 * EVEN / _MEAN * even) ** 2
     seen = float((apart**2).mean()) - count.variance
     signal = max(usual, seen)
     return replace(count, counts=even + signal / (signal + count.variance) * apart)
@@ -308,21 +308,23 @@ def _best(
     `choice` of candidates that are not mostly noise, and whose model fits.
     """
     beside = together(exact.label, [count.columns for count in counts])
+    noise, sizes = later.noise, exact.sizes
+    is_roomy = largest_clique(sizes, dict(beside)) <= _WIDEST
     able = [
         scope
         for scope in candidates
-        if cells(exact.sizes, scope) * later.noise < 2 * rows
-        and largest_clique(exact.sizes, together(exact.label, [scope], beside)) <= _WIDEST
+        if cells(sizes, scope) * noise < 2 * rows
+        and is_roomy
+        and fits(sizes, scope, beside, _WIDEST)
     ]
     marginals = ModelMarginals(model)
     margin = _SPREAD * math.log(len(able) + 1) * choice.choice_scale
-    scores = [0]
-    for scope in able:
-        noise = cells(exact.sizes, scope) * later.noise
-        scores.append(
-            scope_score(exact.over(scope), marginals.over(scope) * rows) - round(noise + margin)
-        )
-    best = choice.chosen(scores, spread=_SPREAD, stream=stream)
+    scores = [
+        scope_score(exact.over(scope), marginals.over(scope) * rows)
+        - round(cells(sizes, scope) * noise + margin)
+        for scope in able
+    ]
+    best = choice.chosen([0, *scores], spread=_SPREAD, stream=stream)
     return able[best - 1] if best else None
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -360,6 +361,12 @@ class ModelMarginals:
         self._brought_in = {
             column: place for place, clique in enumerate(tree.cliques) for column in clique.rest
         }
+        self._lines: list[tuple[int, ...]] = []
+        """Each clique and all above it."""
+        for place, clique in enumerate(tree.cliques):
+            above = () if clique.parent is None else self._lines[clique.parent]
+            self._lines.append((place, *above))
+        self._messages = dict[tuple[int, Scope], Factor]()
 
     def over(self, columns: Sequence[int]) -> np.ndarray:
         """Shares over these columns and the label, shape (sizes of the columns, the label's):
@@ -367,29 +374,20 @@ class ModelMarginals:
         """
         label = self.tree.label
         known = [column for column in columns if column in self._brought_in]
-        lines = [self._line(self._brought_in[column]) for column in known] or [[0]]
+        lines = [self._lines[self._brought_in[column]] for column in known] or [(0,)]
         top = max(set.intersection(*map(set, lines)))
-        parts: dict[int, list[Factor]] = {
-            place: [] for line in lines for place in line if place >= top
-        }
-        for place in sorted(parts, reverse=True):
-            table, axes = self._shares[top] if place == top else self._given[place]
-            for more in parts[place]:
-                table, axes = _product((table, axes), more)
-            clique = self.tree.cliques[place]
-            kept = (
-                label,
-                *(
-                    column
-                    for column in axes
-                    if column in known or (place != top and column in clique.separator)
-                ),
-            )
-            table = table.sum(
-                axis=tuple(axis for axis, column in enumerate(axes) if column not in kept)
-            )
-            if place != top and clique.parent is not None:
-                parts[clique.parent].append((table, kept))
+        below: dict[int, list[int]] = {}
+        for column, line in zip(known, lines, strict=False):
+            for place in line:
+                if place > top:
+                    below.setdefault(place, []).append(column)
+        parts: dict[int, list[Factor]] = {}
+        for place in sorted(below, reverse=True):
+            parent = self.tree.cliques[place].parent
+            assert parent is not None
+            message = self._message(place, tuple(below[place]), parts.pop(place, []))
+            parts.setdefault(parent, []).append(message)
+        table, kept = _summed(self._shares[top], parts.pop(top, []), {label, *known})
         order = [kept.index(column) for column in (*known, label)]
         sizes = [self.tree.sizes[column] for column in (*columns, label)]
         shape = [
@@ -399,12 +397,15 @@ class ModelMarginals:
         free = math.prod(sizes) // math.prod(shape)
         return np.broadcast_to(table.transpose(order).reshape(shape) / free, sizes)
 
-    def _line(self, place: int) -> list[int]:
-        """A clique and all above it."""
-        line = [place]
-        while (parent := self.tree.cliques[line[-1]].parent) is not None:
-            line.append(parent)
-        return line
+    def _message(self, place: int, known: Scope, parts: Sequence[Factor]) -> Factor:
+        """Of a clique to its parent, with these columns that it and those below bring in; computed
+        once, as many columns are asked for with many others.
+        """
+        message = self._messages.get((place, known))
+        if message is None:
+            kept = {self.tree.label, *known, *self.tree.cliques[place].separator}
+            message = self._messages[place, known] = _summed(self._given[place], parts, kept)
+        return message
 
 
 def _given(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
@@ -413,6 +414,15 @@ def _given(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """
     sums = table.sum(axis=axes, keepdims=True)
     return np.divide(table, sums, out=np.zeros_like(table), where=sums > 0)
+
+
+def _summed(factor: Factor, parts: Sequence[Factor], kept: AbstractSet[int]) -> Factor:
+    """The product with all parts, over the columns that are kept."""
+    for part in parts:
+        factor = _product(factor, part)
+    table, axes = factor
+    summed = tuple(axis for axis, column in enumerate(axes) if column not in kept)
+    return table.sum(axis=summed), tuple(column for column in axes if column in kept)
 
 
 def _product(factor: Factor, other: Factor) -> Factor:

@@ -321,6 +321,27 @@ def largest_clique(sizes: Sequence[int], beside: dict[int, int]) -> int:
     )
 
 
+def fits(sizes: Sequence[int], scope: Scope, beside: Mapping[int, int], most: int) -> bool:
+    """Whether the largest table of equation (1) has at most so many cells once the columns of this
+    scope are together too; in the others', `beside`, it has.
+
+    Columns that none of the scope's leads to stay as they are. All columns that are led to make the
+    largest clique at most: where that fits, nothing has to be eliminated.
+    """
+    label = len(sizes) - 1
+    joined = together(label, [scope], beside)
+    reached, left = 0, [column for column in scope if column != label]
+    while left:
+        column = left.pop()
+        if not reached >> column & 1:
+            reached |= 1 << column
+            left.extend(_members(joined[column] & ~reached))
+    columns = _members(reached)
+    if sizes[-1] * math.prod([sizes[column] for column in columns]) <= most:
+        return True
+    return largest_clique(sizes, {column: joined[column] for column in columns}) <= most
+
+
 def together(
     label: int, scopes: Iterable[Scope], before: Mapping[int, int] = MappingProxyType({})
 ) -> dict[int, int]:

@@ -27,7 +27,7 @@ from dpicl.data.central.graphical_model import (
     graphical_model,
     graphical_models,
 )
-from dpicl.data.central.junction_tree import JunctionTree, largest_clique, together
+from dpicl.data.central.junction_tree import JunctionTree, fits, largest_clique, together
 from dpicl.data.central.spanning_tree import cautious_rows, says_little
 from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget, StepBudget
@@ -317,6 +317,29 @@ def test_the_largest_table_is_known_before_the_model_is_made(
     for cut in range(count + 1):
         joined = together(label, scopes[cut:], together(label, scopes[:cut]))
         assert largest_clique(sizes, joined) == made
+    if count:
+        before = together(label, scopes[1:])
+        others = largest_clique(sizes, dict(before))
+        for most in (made - 1, made, made + 1):
+            if others <= most:
+                assert fits(sizes, scopes[0], before, most) == (made <= most)
+
+
+@given(st.integers(0, 999))
+def test_a_models_marginals_do_not_depend_on_which_were_asked_for_before(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = (*rng.integers(1, 5, 7).tolist(), 2)
+    scopes = [(*sorted(rng.choice(7, 2, replace=False).tolist()), 7) for _ in range(5)]
+    tables = [rng.random([sizes[column] for column in scope]) + 0.1 for scope in scopes]
+    counts = [
+        NoisyMarginal(scope, 100 * table / table.sum(), 0.0)
+        for scope, table in zip(scopes, tables, strict=True)
+    ]
+    model = graphical_model(sizes, counts, steps=5)
+    asked = [(*rng.choice(7, rng.integers(1, 4), replace=False).tolist(),) for _ in range(12)]
+    again = ModelMarginals(model)
+    for columns in asked:
+        np.testing.assert_array_equal(again.over(columns), ModelMarginals(model).over(columns))
 
 
 def test_the_label_of_few_rows_is_counted_twice() -> None:

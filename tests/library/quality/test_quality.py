@@ -47,7 +47,7 @@ def test_of_columns_that_noise_has_drowned_no_more_is_promised_than_is_there() -
     said, true = [], []
     for seed in range(4):
         chosen, unit, cell, drawn = release(table.train, AIM, 0.3, seed)
-        drowned = chosen.least_errors(drawn)
+        drowned = chosen.least_errors(drawn, point(unit, cell))
         found = quality(table, AIM, 0.3, seed=seed, count=4).columns
         said += [found[column].expected for column in drowned]
         true += [found[column].true for column in drowned]
@@ -91,6 +91,24 @@ def test_intervals_of_90_percent_cover_what_is_true_and_the_promise_alone_is_too
         estimated.append(auc.estimate - (auc.true or 0))
     assert np.mean(covered) >= 0.85
     assert np.mean(promised) > 0.05 and abs(np.mean(estimated)) < np.mean(promised) / 2
+
+
+def test_a_strong_signal_that_noise_hides_is_in_the_interval() -> None:
+    """Rows of such a release show less than there is: reports at a small epsilon."""
+    highs, true = [], []
+    for seed in range(4):
+        found = quality(split(2000, seed, 3.0), LDP, 0.5, seed=seed, count=12, options=SUBSET)
+        highs.append(found.scores[0].high)
+        true.append(found.scores[0].true)
+    assert sum(np.array(highs) >= np.array(true)) >= 3, (highs, true)
+
+
+def test_columns_of_public_queries_are_not_said_to_be_right() -> None:
+    """They are even whatever the rows are."""
+    found = quality(split(2000, 5), "tab_pate", 3.0, count=4)
+    *features, _ = found.columns
+    assert min(column.expected for column in features) >= 0.25
+    assert mean(tuple(features), "true") > 0.1
 
 
 def test_nothing_true_is_said_of_a_private_table() -> None:
