@@ -25,6 +25,7 @@ from dpicl.ground.docstrings import with_arguments_of
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import DEFAULT_DESIGN
+from dpicl.ground.warned import warn
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings, check_restored, stated_home
 from dpicl.methods import METHODS
@@ -234,7 +235,10 @@ class Session:
         settings, request = self._requested(
             rows, schema, request, account=account, budget=budget, population=population
         )
-        return release_of(request, settings)
+        release = release_of(request, settings)
+        for question in release.doubted_bounds:
+            warn(f"{release.dataset}: {question}")
+        return release
 
     def collect(
         self,

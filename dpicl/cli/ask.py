@@ -138,7 +138,7 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
             what = release.write(out, files.form, files.rows, where)
         note(*dict.fromkeys(str(one.message) for one in noted), to=errors)
         told = (*release.worth, release.statement, *release.spent, *release.caveats)
-        note(f"{out.name}: {what}", *told)
+        note(f"{out.name}: {what}", *dict.fromkeys(told))
         if files.card:
             release.card(out)
             note(f"{CARD}, {CROISSANT}: licence and publisher are left to fill in")

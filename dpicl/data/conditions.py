@@ -12,7 +12,6 @@ Guarantee   none spent: public, and post-processing of released rows.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -27,6 +26,7 @@ from dpicl.data.central.conditional import Weights
 from dpicl.data.reading.encode import UNKNOWN
 from dpicl.data.values import Meaning, RowForm
 from dpicl.ground.errors import DataError, ParameterError, one_of
+from dpicl.ground.warned import warn
 
 Where = Mapping[str, Any]
 """By column what is asked of it; see the module."""
@@ -62,10 +62,9 @@ def warn_of_whole_groups(form: RowForm, where: Where) -> None:
         for value in values if meaning.groups else ():
             group = group_of(str(value), dict(meaning.groups))
             if group not in (None, value):
-                warnings.warn(
+                warn(
                     f"where {meaning.column}={value!r}: is met by all rows of the group {group!r}; "
-                    "rows are released by group, not by code",
-                    stacklevel=4,
+                    "rows are released by group, not by code"
                 )
 
 

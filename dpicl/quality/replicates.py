@@ -60,6 +60,7 @@ from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import PrivateCodes, SplitTable
 from dpicl.methods.tabular_method import TabularMethod
+from dpicl.quality.bounds import doubted_bounds
 from dpicl.quality.measures import (
     MEASURES,
     OF_NUMBERS,
@@ -316,12 +317,18 @@ def _numbers(
     form = again.form
     meanings = [*form.features, *([form.label] if form.label else [])]
     chance = stream(0, "quality-values", again.point.contract.name, "").generator()
+    doubts = doubted_bounds(form, again.point.contract)
     for place, meaning in enumerate(meanings):
         if meaning.categories or not sum(meaning.shares):
             continue
         fullest = int(np.argmax(meaning.shares))
         known = NumberQuality(
-            meaning.column, cumulative[place], meaning.names[fullest], meaning.shares[fullest]
+            meaning.column,
+            cumulative[place],
+            meaning.names[fullest],
+            meaning.shares[fullest],
+            bool(np.diff(meaning.ends)[fullest] > meaning.number.grain),
+            doubts.get(meaning.column, ""),
         )
         if test is not None:
             codes = again.model.bins[:, place]

@@ -120,8 +120,10 @@ class NumberQuality:
 
     Attributes:
         cumulative: the largest difference of shares below an edge of a bin, as it is expected.
-        fullest, share: the bin that holds most rows, and their share. Where in it a number lies is
-            guessed from the bins beside it.
+        fullest, share: the bin that holds most rows, and their share.
+        is_guessed: whether that bin has several values: where in it a number lies is guessed from
+            the bins beside it.
+        doubt: the question about its bounds, where most rows lie at one of them.
         true, mean_apart: on benchmarks, the largest difference of shares below any number, and how
             far the mean is off in standard deviations.
     """
@@ -130,6 +132,8 @@ class NumberQuality:
     cumulative: float
     fullest: str
     share: float
+    is_guessed: bool = True
+    doubt: str = ""
     true: float | None = None
     mean_apart: float | None = None
 
@@ -336,7 +340,9 @@ class Quality:
                 f"average, {max(apart):.3f} at most"
             )
         for one in self.numbers:
-            if one.share >= _MOSTLY:
+            if one.doubt:
+                yield one.doubt
+            elif one.share >= _MOSTLY and one.is_guessed:
                 yield (
                     f"{one.share:.0%} of {one.column} lie in one bin, {one.fullest}: where in it "
                     f"is guessed; state `bins` where public knowledge has some"

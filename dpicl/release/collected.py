@@ -51,7 +51,7 @@ class CollectedRelease(Release):
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        return (CLIENTS_PAY, str(self.received))
+        return (CLIENTS_PAY, str(self.received), *self.doubted_bounds)
 
     @property
     def certificate(self) -> NoReturn:

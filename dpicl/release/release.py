@@ -220,7 +220,8 @@ class Release:
     @property
     def worth(self) -> tuple[str, ...]:
         """What it is worth, in a sentence: by what noise does to as many rows as it says there are.
-        Nothing of what is not known by that: `quality()` says more.
+        Nothing of what is not known by that: `quality()` says more. Then the questions of
+        `caveats` about bounds.
         """
         from dpicl.quality.worth import quality_by_noise
 
@@ -230,7 +231,19 @@ class Release:
         drawn = self.published.drawn
         rows = round(method.row_count(drawn)) if method.derive_stage else contract.population
         quality = quality_by_noise(self._point.of_release(drawn), rows)
-        return (f"{method.title} {quality.worth}.",) if quality.noise else ()
+        known = (f"{method.title} {quality.worth}.",) if quality.noise else ()
+        return (*known, *self.doubted_bounds)
+
+    @cached_property
+    def doubted_bounds(self) -> tuple[str, ...]:
+        """Questions about bounds that most released rows lie at; none of averages and texts."""
+        method = METHODS[self.method]
+        if not isinstance(method, TabularMethod) or method.derive_stage is None:
+            return ()
+        from dpicl.quality.bounds import doubted_bounds
+
+        form = self._form.seen(self._usual.codes)
+        return tuple(doubted_bounds(form, self.contract).values())
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -242,7 +255,7 @@ class Release:
             (_COUNTED, local and not benchmark),
             (_HELD_OUT, getattr(self.contract, "split", None)),
         )
-        return tuple(sentence for sentence, applies in said if applies)
+        return (*self.doubted_bounds, *(sentence for sentence, applies in said if applies))
 
     @property
     def certificate(self) -> Certificate:

@@ -77,6 +77,8 @@ def quality_page(quality: Quality | TextQuality) -> str:
 
 
 def _sections(quality: Quality) -> Iterator[Section]:
+    if doubts := [number.doubt for number in quality.numbers if number.doubt]:
+        yield Section("bounds", "Bounds", tuple(map(Paragraph, doubts)))
     for what, marginals in quality.kinds:
         shown = largest(marginals, _MOST)
         known = 2 + (shown[0].true is not None)  # of benchmarks, what is true too
