@@ -20,17 +20,21 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
     (2)  effective rows n:  mean of A_k / sqrt(n)  =  mean of (1),   A_k / sqrt(n) the expected
          error of n rows without noise
     (3)  classifier: probit t = a + b probit p over replicates near the p that is seen;  t there,
-         and where it is with 90 %
+         and where it is with 90 %. Of R2 - log(1 - R2) in the place of the probit: it is 0 of the
+         mean, and below 0 of what is worse than that
     (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing
          counted
+    (5)  the lower end of an R2 below 0, which is an error as a part of the label's variance: over
+         1 - 3 s / v,   v the variance by released shares, s the deviation that their noise gives
+         it. Noise makes rare labels frequent, and so v too large: 3, and not 1.645
 
 Where the rows themselves are public, true values stand beside:
 
-    (5)  total variation of every one, two and three columns, the label among them, between released
+    (6)  total variation of every one, two and three columns, the label among them, between released
          and real rows; the mean of each
-    (6)  pMSE = mean over released and as many real rows of (p - 1/2)^2,   p what logistic
+    (7)  pMSE = mean over released and as many real rows of (p - 1/2)^2,   p what logistic
          regression says of a row's being released; 0 where nothing tells rows apart, 1/4 at most
-    (7)  classifiers fitted on released rows, and on real ones, score on rows that are held out
+    (8)  classifiers fitted on released rows, and on real ones, score on rows that are held out
 
 Step 4 is there because noise looks like signal: at a small epsilon rows of a model show a strong
 one whether or not there is any. The same counts fit the classifier and judge it: what its own rows
@@ -94,11 +98,15 @@ _MOST_PAIRS, _MOST_SETS = 200, 200
 _NEAR = 0.5
 """The share of replicates, the nearest ones, that (3) is fitted on."""
 _EDGE = 1e-4
+_BIASED, _LEAST_LEFT = 3.0, 0.02
+"""Of equation (5)."""
 _MISFIT = 0.15
 """Of nine public tables whose counts have no noise, eight have a probit of the score within 1.645
 times this share of what rows of their model promise; the ninth, `car`, whose label is a rule over
 all columns, scores far better than these.
 """
+_R2_MISFIT = 0.3
+"""The same of - log(1 - R2), where a model of bins leaves out more."""
 
 
 @dataclass(frozen=True)
@@ -208,22 +216,38 @@ class Replicates:
             for columns, total in zip(marginals, squares, strict=True)
         ]
 
-    def scores(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count,
-        measures).
+        measures); and the root mean square of what is added to the labels' shares.
         """
-        promised, kept = [], []
+        promised, kept, added = [], [], []
+        label = (len(self.sizes) - 1,)
         for number in range(count):
             draws = self._draws(number, "scores")
             chance = draws.public("quality-signal", self.point.asked.key).generator()
             made_up = self.model.bins.copy()
             shuffled = np.flatnonzero(chance.random(len(made_up)) >= (number + 1) / count)
             made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
-            bins = self._released(made_up, draws)[1].bins
+            table, modelled = self._released(made_up, draws)
+            bins = modelled.bins
+            added.append(marginal(bins, label, self.sizes) - marginal(table, label, self.sizes))
             model = learned(bins, self.sizes, draws)
             promised.append(scores(model, bins, self.sizes, means=self.means))
             kept.append(scores(model, made_up, self.sizes, means=self.means))
-        return np.array(promised), np.array(kept)
+        return np.array(promised), np.array(kept), np.sqrt(np.mean(np.square(added), axis=0))
+
+    def variance_left(self, added: np.ndarray) -> float:
+        """Equation (5): the part of the label's variance that the noise of its shares leaves for
+        certain.
+        """
+        assert self.means is not None
+        shares = marginal(self.model.bins, (len(self.sizes) - 1,), self.sizes)
+        known = ~np.isnan(self.means)
+        means, shares, added = self.means[known], shares[known], added[known]
+        far = (means - np.average(means, weights=shares)) ** 2
+        variance = max(float(shares @ far), 1e-12)
+        noise = float(np.sqrt(np.sum((added * far) ** 2)))
+        return max(_LEAST_LEFT, 1 - _BIASED * noise / variance)
 
 
 def quality_of(
@@ -358,17 +382,21 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
         return ()
     bins = again.model.bins
     model = learned(bins, again.sizes, again.draws)
-    promised, kept = again.scores(count)
+    promised, kept, added = again.scores(count)
     seen = scores(model, bins, again.sizes, means=again.means)
     true = None
     if test is not None and len(test):
         true = scores(model, test, again.sizes, means=again.means)
     found = []
     for i, measure in enumerate(MEASURES if again.means is None else OF_NUMBERS):
-        judged = promised[:, i], kept[:, i], np.array(seen[i])
-        interval = _interval(
-            *(special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged)
+        is_r2 = measure == "R2"
+        into, back, misfit = (
+            (_of_r2, _to_r2, _R2_MISFIT) if is_r2 else (_of_share, special.ndtr, _MISFIT)
         )
+        judged = promised[:, i], kept[:, i], np.array(seen[i])
+        interval = back(np.array(_interval(*map(into, judged), misfit))).tolist()
+        if is_r2 and interval[1] < 0:  # what is worse than the mean is so by its variance
+            interval[1] /= again.variance_left(added)
         # an error in the label's own numbers
         unit = width_of(again.means) if again.means is not None and measure == "MAE" else 1.0
         estimate, low, high = (unit * value for value in interval)
@@ -377,10 +405,26 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
     return tuple(found)
 
 
+def _of_share(shares: np.ndarray) -> np.ndarray:
+    """A score between 0 and 1 on the scale of (3)."""
+    return np.asarray(special.ndtri(np.clip(shares, _EDGE, 1 - _EDGE)))
+
+
+def _of_r2(r2: np.ndarray) -> np.ndarray:
+    """R2, which has no lower end, on the scale of (3): 0 of a model that is as good as the mean."""
+    return -np.log(np.maximum(1 - r2, _EDGE))
+
+
+def _to_r2(scaled: np.ndarray) -> np.ndarray:
+    return 1 - np.exp(-scaled)
+
+
 def _interval(
-    promised: np.ndarray, kept: np.ndarray, seen: np.ndarray
+    promised: np.ndarray, kept: np.ndarray, seen: np.ndarray, misfit: float
 ) -> tuple[float, float, float]:
-    """Estimate, low and high of equations (3) and (4); nearer replicates count more."""
+    """Estimate, low and high of equations (3) and (4) on their scale; nearer replicates count
+    more.
+    """
     at = float(np.clip(seen, promised.min(), promised.max()))
     distances = np.abs(promised - at)
     width = np.sort(distances)[max(2, int(_NEAR * len(distances))) - 1]
@@ -395,15 +439,14 @@ def _interval(
     leverage = 1 / size + (at - mean) ** 2 / max(spread * size, 1e-12)
     centre = float(weights @ kept + slope * (at - mean))
     deviation = np.sqrt(
-        float(weights @ left**2) * size / freedom * (1 + leverage) + (_MISFIT * centre) ** 2
+        float(weights @ left**2) * size / freedom * (1 + leverage) + (misfit * centre) ** 2
     )
     far = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * deviation
-    estimate, low, high = special.ndtr([centre, centre - far, centre + far]).tolist()
-    return estimate, low, high
+    return centre, centre - far, centre + far
 
 
 def _actual(point: ReleasePoint, bins: np.ndarray, train: np.ndarray, test: np.ndarray) -> Actual:
-    """Equations (5) to (7) of rows that are given as bins; `train` and `test` are public."""
+    """Equations (6) to (8) of rows that are given as bins; `train` and `test` are public."""
     sizes = point.encoding.bin_counts
     chance = stream(0, "quality-benchmark", point.contract.name, "").generator()
     variation = {}
