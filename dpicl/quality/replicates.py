@@ -20,13 +20,14 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
     (2)  effective rows n:  mean of A_k / sqrt(n)  =  mean of (1),   A_k / sqrt(n) the expected
          error of n rows without noise
     (3)  classifier: probit t = a + b probit p over replicates near the p that is seen;  t there,
-         and where it is with 90 %. Of R2 - log(1 - R2) in the place of the probit: it is 0 of the
-         mean, and below 0 of what is worse than that
+         and where it is with 90 %. Of numbers gains in the place of the probit, - log(1 - R2) and
+         - log(MAE / MAE of the mean): 0 of the mean, and below 0 of what is worse
     (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing
          counted
     (5)  the lower end of an R2 below 0, which is an error as a part of the label's variance: over
          1 - 3 s / v,   v the variance by released shares, s the deviation that their noise gives
-         it. Noise makes rare labels frequent, and so v too large: 3, and not 1.645
+         it. Noise makes rare labels frequent, and so v too large: 3, and not 1.645. The lower end
+         of an MAE: times the root of that
 
 Where the rows themselves are public, true values stand beside:
 
@@ -98,15 +99,15 @@ _MOST_PAIRS, _MOST_SETS = 200, 200
 _NEAR = 0.5
 """The share of replicates, the nearest ones, that (3) is fitted on."""
 _EDGE = 1e-4
-_BIASED, _LEAST_LEFT = 3.0, 0.02
+_BIASED, _LEAST_LEFT = 3.0, 0.1
 """Of equation (5)."""
 _MISFIT = 0.15
 """Of nine public tables whose counts have no noise, eight have a probit of the score within 1.645
 times this share of what rows of their model promise; the ninth, `car`, whose label is a rule over
 all columns, scores far better than these.
 """
-_R2_MISFIT = 0.3
-"""The same of - log(1 - R2), where a model of bins leaves out more."""
+_NUMBER_MISFIT = 0.25
+"""The same of the gains of (3), where a model of bins leaves out more."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +237,16 @@ class Replicates:
             kept.append(scores(model, made_up, self.sizes, means=self.means))
         return np.array(promised), np.array(kept), np.sqrt(np.mean(np.square(added), axis=0))
 
+    def constants(self) -> dict[str, float]:
+        """By measure what the most frequent label scores among released rows, or the mean."""
+        shares = marginal(self.model.bins, (len(self.sizes) - 1,), self.sizes)
+        if self.means is None:
+            return {"AUC": 0.5, "accuracy": float(shares.max())}
+        known = ~np.isnan(self.means)
+        means, shares = self.means[known], shares[known]
+        apart = np.abs(means - np.average(means, weights=shares))
+        return {"R2": 0.0, "MAE": float(np.average(apart, weights=shares)) / width_of(self.means)}
+
     def variance_left(self, added: np.ndarray) -> float:
         """Equation (5): the part of the label's variance that the noise of its shares leaves for
         certain.
@@ -316,22 +327,25 @@ _SIMULATED, _SURE = 12, 0.01
 """Of equations (3) and (4) for a predictor; and how far below the most frequent label it may be."""
 
 
-def beats_majority(point: ReleasePoint, drawn: Any) -> bool:
-    """Whether a classifier fitted on released rows is sure to be right about as often as the most
-    frequent label is: by the lower end of its interval, and at once where noise is next to none.
+def beats_constant(point: ReleasePoint, drawn: Any) -> bool:
+    """Whether a model fitted on released rows is sure to be right about as often as the most
+    frequent label is, and at once where noise is next to none; of a number, to be better than the
+    mean: by the lower end of its interval.
     """
     contract, method = point.contract, point.method
     rows = max(1, round(method.row_count(drawn)))
-    if contract.target.kind not in ("binary", "classes") or method.is_series(contract):
+    kind = contract.target.kind
+    if kind not in ("binary", "classes", "number") or method.is_series(contract):
         return True
     if type(method).replicate is TabularMethod.replicate:
         return True
-    if quality_by_noise(point.of_release(drawn), rows).is_little:
+    if kind != "number" and quality_by_noise(point.of_release(drawn), rows).is_little:
         return True
-    again = Replicates(point, drawn)
-    most = float(marginal(again.model.bins, (len(again.sizes) - 1,), again.sizes).max())
-    score = _scores(again, _SIMULATED, None)[MEASURES.index("accuracy")]
-    return score.low >= most - _SURE
+    scores = {score.measure: score for score in _scores(Replicates(point, drawn), _SIMULATED, None)}
+    if kind == "number":
+        return scores["R2"].is_sure
+    accuracy = scores["accuracy"]
+    return accuracy.low >= (accuracy.constant or 0.0) - _SURE
 
 
 def _numbers(
@@ -387,36 +401,51 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
     true = None
     if test is not None and len(test):
         true = scores(model, test, again.sizes, means=again.means)
+    constants = again.constants()
     found = []
     for i, measure in enumerate(MEASURES if again.means is None else OF_NUMBERS):
-        is_r2 = measure == "R2"
-        into, back, misfit = (
-            (_of_r2, _to_r2, _R2_MISFIT) if is_r2 else (_of_share, special.ndtr, _MISFIT)
-        )
         judged = promised[:, i], kept[:, i], np.array(seen[i])
-        interval = back(np.array(_interval(*map(into, judged), misfit))).tolist()
-        if is_r2 and interval[1] < 0:  # what is worse than the mean is so by its variance
-            interval[1] /= again.variance_left(added)
+        interval = _scaled(measure, constants[measure], judged)
+        if again.means is not None:
+            interval = _of_true_variance(measure, interval, again.variance_left(added))
         # an error in the label's own numbers
         unit = width_of(again.means) if again.means is not None and measure == "MAE" else 1.0
         estimate, low, high = (unit * value for value in interval)
         known = None if true is None else unit * true[i]
-        found.append(Score(measure, estimate, low, high, unit * seen[i], known))
+        constant = unit * constants[measure]
+        found.append(Score(measure, estimate, low, high, unit * seen[i], known, constant))
     return tuple(found)
 
 
-def _of_share(shares: np.ndarray) -> np.ndarray:
-    """A score between 0 and 1 on the scale of (3)."""
-    return np.asarray(special.ndtri(np.clip(shares, _EDGE, 1 - _EDGE)))
+def _scaled(
+    measure: str, constant: float, judged: tuple[np.ndarray, ...]
+) -> tuple[float, float, float]:
+    """Estimate, low and high of what replicates promise and keep, and what is seen."""
+    if measure in MEASURES:
+        shares = (special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged)
+        return _three(special.ndtr(_interval(*shares, _MISFIT)))
+    if measure == "R2":
+        gains = (-np.log(np.maximum(1 - scored, _EDGE)) for scored in judged)
+        return _three(1 - np.exp(-np.array(_interval(*gains, _NUMBER_MISFIT))))
+    gains = (-np.log(np.maximum(scored, _EDGE) / constant) for scored in judged)
+    estimate, low, high = _interval(*gains, _NUMBER_MISFIT)
+    # the larger the gain, the smaller the error
+    return _three(np.minimum(1, constant * np.exp(-np.array([estimate, high, low]))))
 
 
-def _of_r2(r2: np.ndarray) -> np.ndarray:
-    """R2, which has no lower end, on the scale of (3): 0 of a model that is as good as the mean."""
-    return -np.log(np.maximum(1 - r2, _EDGE))
+def _three(values: Any) -> tuple[float, float, float]:
+    estimate, low, high = np.asarray(values).tolist()
+    return estimate, low, high
 
 
-def _to_r2(scaled: np.ndarray) -> np.ndarray:
-    return 1 - np.exp(-scaled)
+def _of_true_variance(
+    measure: str, interval: tuple[float, float, float], left: float
+) -> tuple[float, float, float]:
+    """Equation (5)."""
+    estimate, low, high = interval
+    if measure == "MAE":
+        return estimate, low * np.sqrt(left), high
+    return estimate, low / left if low < 0 else low, high
 
 
 def _interval(

@@ -141,7 +141,8 @@ class NumberQuality:
 @dataclass(frozen=True)
 class Score:
     """Of a classifier that is fitted on released rows: what it is worth, the interval of 90 %
-    around that, and, of a release that is there, what it scores on these rows.
+    around that, and, of a release that is there, what it scores on these rows, and what the most
+    frequent label or the mean does.
     """
 
     measure: str
@@ -150,6 +151,20 @@ class Score:
     high: float
     promised: float | None = None
     true: float | None = None
+    constant: float | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether all of the interval is better than a constant answer; of an MAE its R2 says."""
+        return self.constant is None or self.measure == "MAE" or self.low > self.constant
+
+    @property
+    def doubt(self) -> str:
+        """What is to be said where that is not so; empty elsewhere."""
+        if self.is_sure:
+            return ""
+        answer = "the mean" if self.is_number else "one answer to all"
+        return f"not surely better than {answer}, which has {self.constant:.3g}"
 
     @property
     def is_number(self) -> bool:
@@ -389,6 +404,7 @@ class Quality:
                 f"{score.measure} of a {'model' if score.is_number else 'classifier'} fitted on "
                 f"released rows: {score.estimate:.3g}, {LEVEL:.0%} between {score.low:.3g} and "
                 f"{score.high:.3g}; on released rows it would seem {score.promised:.3g}{in_truth}"
+                f"{score.doubt and f'; {score.doubt}'}"
             )
         if not self.columns and not self.noise:
             yield (

@@ -41,6 +41,7 @@ from dpicl.ground.nouns import many
 from dpicl.ground.randomness import Draws
 from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
+from dpicl.ground.warned import warn
 from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.base import CellCost, draws_for
 from dpicl.methods.grid import points
@@ -407,19 +408,26 @@ class Release:
 
     def predictor(self) -> Any:
         """A scikit-learn pipeline fitted on released rows only: it takes a DataFrame of the
-        contract's columns and predicts the label.
+        contract's columns and predicts the label. Where it is not surely better than the mean of a
+        number, or than the most frequent label, a warning says so.
 
         Raises:
             ParameterError: the method releases no rows.
         """
         from threadpoolctl import threadpool_limits
 
-        from dpicl.quality.replicates import beats_majority
+        from dpicl.quality.replicates import beats_constant
         from dpicl.release.predictor import fitted
 
         rows, drawn = self._usual, self.published.drawn
         with threadpool_limits(1):
-            is_sure = beats_majority(self._point, drawn)
+            is_sure = beats_constant(self._point, drawn)
+        if not is_sure:
+            instead = "the mean" if self.contract.target.kind == "number" else "one answer to all"
+            warn(
+                f"{self.dataset}: nothing in the release shows that what it predicts is better "
+                f"than {instead}; expected a larger epsilon or more rows, or columns that say more"
+            )
         count = tabular(self.method).row_count(drawn)
         return fitted(rows, self._form, self.contract, count, is_sure=is_sure)
 

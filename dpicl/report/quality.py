@@ -97,19 +97,22 @@ def _sections(quality: Quality) -> Iterator[Section]:
         )
         yield Section(what.replace(" ", "-"), f"Errors of {what}", (Paragraph(_COUNTED), table))
     if quality.scores:
-        known = 5 + (quality.scores[0].true is not None)
+        known = 6 + (quality.scores[0].true is not None)
+        constant = "the mean" if quality.scores[0].is_number else "one answer to all"
         heads = (
             "measure",
             "estimate",
             f"{LEVEL:.0%} between",
             "and",
+            constant,
             "promised by its own rows",
             "true",
         )
-        numbers = attrgetter("estimate", "low", "high", "promised", "true")
+        numbers = attrgetter("estimate", "low", "high", "constant", "promised", "true")
         rows = ((score.measure, *map(_number, numbers(score)))[:known] for score in quality.scores)
         table = TableBlock.of("A classifier", heads[:known], rows)
-        yield Section("classifier", "A classifier", (Paragraph(JUDGED), table))
+        doubts = (Paragraph(f"{one.measure}: {one.doubt}.") for one in quality.scores if one.doubt)
+        yield Section("classifier", "A classifier", (Paragraph(JUDGED), table, *doubts))
     if quality.noise:
         rows = ((name, _number(error)) for name, error in quality.noise.items())
         table = TableBlock.of("Noise of averages", ("column", "share of its range"), rows)
