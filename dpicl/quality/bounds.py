@@ -32,7 +32,7 @@ def doubted_bounds(form: RowForm, contract: Contract) -> Mapping[str, str]:
         form: that of released rows as `RowForm.seen` gives it.
     """
     label = None if contract.label is None or contract.label.has_rule else form.label
-    found = {}
+    found: dict[str, str] = {}
     for meaning in (*form.features, *([label] if label else [])):
         if meaning.shares and (question := _question(meaning)):
             found.setdefault(meaning.column, question)

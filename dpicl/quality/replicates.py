@@ -422,13 +422,13 @@ def _scaled(
 ) -> tuple[float, float, float]:
     """Estimate, low and high of what replicates promise and keep, and what is seen."""
     if measure in MEASURES:
-        shares = (special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged)
-        return _three(special.ndtr(_interval(*shares, _MISFIT)))
+        shares = [special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged]
+        return _three(special.ndtr(_interval(shares, _MISFIT)))
     if measure == "R2":
-        gains = (-np.log(np.maximum(1 - scored, _EDGE)) for scored in judged)
-        return _three(1 - np.exp(-np.array(_interval(*gains, _NUMBER_MISFIT))))
-    gains = (-np.log(np.maximum(scored, _EDGE) / constant) for scored in judged)
-    estimate, low, high = _interval(*gains, _NUMBER_MISFIT)
+        gains = [-np.log(np.maximum(1 - scored, _EDGE)) for scored in judged]
+        return _three(1 - np.exp(-np.array(_interval(gains, _NUMBER_MISFIT))))
+    gains = [-np.log(np.maximum(scored, _EDGE) / constant) for scored in judged]
+    estimate, low, high = _interval(gains, _NUMBER_MISFIT)
     # the larger the gain, the smaller the error
     return _three(np.minimum(1, constant * np.exp(-np.array([estimate, high, low]))))
 
@@ -448,12 +448,11 @@ def _of_true_variance(
     return estimate, low / left if low < 0 else low, high
 
 
-def _interval(
-    promised: np.ndarray, kept: np.ndarray, seen: np.ndarray, misfit: float
-) -> tuple[float, float, float]:
+def _interval(judged: Sequence[np.ndarray], misfit: float) -> tuple[float, float, float]:
     """Estimate, low and high of equations (3) and (4) on their scale; nearer replicates count
     more.
     """
+    promised, kept, seen = judged
     at = float(np.clip(seen, promised.min(), promised.max()))
     distances = np.abs(promised - at)
     width = np.sort(distances)[max(2, int(_NEAR * len(distances))) - 1]

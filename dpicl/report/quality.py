@@ -111,8 +111,9 @@ def _sections(quality: Quality) -> Iterator[Section]:
         numbers = attrgetter("estimate", "low", "high", "constant", "promised", "true")
         rows = ((score.measure, *map(_number, numbers(score)))[:known] for score in quality.scores)
         table = TableBlock.of("A classifier", heads[:known], rows)
-        doubts = (Paragraph(f"{one.measure}: {one.doubt}.") for one in quality.scores if one.doubt)
-        yield Section("classifier", "A classifier", (Paragraph(JUDGED), table, *doubts))
+        unsure = (f"{score.measure}: {score.doubt}." for score in quality.scores if score.doubt)
+        blocks = (Paragraph(JUDGED), table, *map(Paragraph, unsure))
+        yield Section("classifier", "A classifier", blocks)
     if quality.noise:
         rows = ((name, _number(error)) for name, error in quality.noise.items())
         table = TableBlock.of("Noise of averages", ("column", "share of its range"), rows)
