@@ -201,10 +201,10 @@ class Draft:
             else ""
         )
         marks = [
-            MARK
-            if self.looked
-            else f"{FILL_IN}{column.note and f'; {column.note}'}"
+            f"{FILL_IN}{column.note and f'; {column.note}'}"
             if column.is_open
+            else MARK
+            if self.looked
             else ""
             for column in self.columns
         ]
