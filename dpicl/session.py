@@ -25,6 +25,7 @@ from dpicl.contract.pipeline import read_epsilon
 from dpicl.ground.docstrings import with_arguments_of
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.nouns import many
+from dpicl.ground.progress import progress
 from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import DEFAULT_DESIGN
 from dpicl.ground.warned import warn
@@ -147,9 +148,17 @@ class Session:
             if isinstance(dataset, str)
             else schema_contract(dataset, local=trust == "local")
         )
-        return plan_table(
-            contract, rows, epsilons, signal=signal, trust=trust, processes=processes, fast=fast
-        )
+        with progress(f"{contract.name}: simulating", "made-up tables") as update:
+            return plan_table(
+                contract,
+                rows,
+                epsilons,
+                signal=signal,
+                trust=trust,
+                processes=processes,
+                fast=fast,
+                progress=update,
+            )
 
     def quote(
         self,
@@ -259,11 +268,13 @@ class Session:
         settings, request = self._requested(
             rows, schema, request, account=account, budget=budget, population=population
         )
-        release = release_of(request, settings)
+        with progress(f"{request.dataset}: releasing"):
+            release = release_of(request, settings)
+            doubts = release.doubted_bounds
         # the first says what was spent; others, that the cap of this call does not hold
         for sentence in release.spent[1:]:
             warn(sentence)
-        for question in release.doubted_bounds:
+        for question in doubts:
             warn(f"{release.dataset}: {question}")
         return release
 

@@ -49,7 +49,7 @@ Not covered dependence between columns that nothing counted: Z has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
@@ -62,6 +62,7 @@ from scipy.stats import ks_2samp
 
 from dpicl.contract.payment import UNPAID_TRUTH
 from dpicl.ground.errors import PrivacyError
+from dpicl.ground.progress import Update, counter
 from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import PrivateCodes, SplitTable
 from dpicl.methods.tabular_method import TabularMethod
@@ -106,8 +107,8 @@ _MISFIT = 0.15
 times this share of what rows of their model promise; the ninth, `car`, whose label is a rule over
 all columns, scores far better than these.
 """
-_NUMBER_MISFIT = 0.25
-"""The same of the gains of (3), where a model of bins leaves out more."""
+_NUMBER_MISFIT, _LEAST_MISFIT = 0.25, 0.06
+"""The same of the gains of (3), where a model of bins leaves out more, and the least there."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +135,14 @@ def shares_of(modelled: Modelled, columns: Columns, sizes: Sequence[int]) -> np.
 
 
 class Replicates:
-    """One release, and releases of rows of its model; the same ones again each time."""
+    """One release, and releases of rows of its model; the same ones again each time. `step` is
+    called after each.
+    """
 
-    def __init__(self, point: ReleasePoint, drawn: Any) -> None:
-        self.point, self.drawn = point, drawn
+    def __init__(
+        self, point: ReleasePoint, drawn: Any, step: Callable[[], None] = lambda: None
+    ) -> None:
+        self.point, self.drawn, self._step = point, drawn, step
         self.binned = point.of_release(drawn)
         self.sizes = self.binned.encoding.bin_counts
         self.rows = max(1, round(point.method.row_count(drawn)))
@@ -170,7 +175,9 @@ class Replicates:
         truth = PrivateCodes(self.binned.encoding.encode(table))
         rows = min(self.rows, max(_MOST_ROWS, len(table)))
         drawn = self.point.method.replicate(truth, rows, self.drawn, *self.point.place, draws)
-        return table, self._modelled(drawn, draws)
+        modelled = self._modelled(drawn, draws)
+        self._step()
+        return table, modelled
 
     def _draws(self, number: int, which: str) -> Draws:
         return Draws(number, f"{self.point.contract.name} {which}", simulated=True)
@@ -262,7 +269,12 @@ class Replicates:
 
 
 def quality_of(
-    point: ReleasePoint, drawn: Any, *, test: SplitTable | None = None, count: int = 40
+    point: ReleasePoint,
+    drawn: Any,
+    *,
+    test: SplitTable | None = None,
+    count: int = 40,
+    progress: Update = lambda done, total: None,
 ) -> Quality:
     """How good a release is that is there; looks at no row of a private table.
 
@@ -272,6 +284,7 @@ def quality_of(
         test: of a benchmark, the rows that were released and those that were held out: true values
             are stated beside.
         count: how often the release is simulated for the classifier; half as often for marginals.
+        progress: is given how many simulations are done, and of how many.
 
     Raises:
         PrivacyError: rows are given of a table that is no benchmark.
@@ -283,7 +296,9 @@ def quality_of(
         )
     if method.derive_stage is None or type(method).replicate is TabularMethod.replicate:
         return quality_by_noise(point)
-    again = Replicates(point, drawn)
+    fewer = max(1, count // 2)
+    is_scored = point.of_release(drawn).encoding.bin_counts[-1] > 1
+    again = Replicates(point, drawn, counter(progress, fewer + count * is_scored))
     sizes = again.sizes
     names = again.binned.encoding.names
     counted = again.model.counted
@@ -294,7 +309,7 @@ def quality_of(
     if not counted:
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen = [*singles, *with_label, *pairs]
-    found, cumulative = again.errors(chosen, max(1, count // 2))
+    found, cumulative = again.errors(chosen, fewer)
     errors = dict(zip(chosen, found.tolist(), strict=True))
     parts = None
     if test is not None:
@@ -327,7 +342,9 @@ _SIMULATED, _SURE = 12, 0.01
 """Of equations (3) and (4) for a predictor; and how far below the most frequent label it may be."""
 
 
-def beats_constant(point: ReleasePoint, drawn: Any) -> bool:
+def beats_constant(
+    point: ReleasePoint, drawn: Any, progress: Update = lambda done, total: None
+) -> bool:
     """Whether a model fitted on released rows is sure to be right about as often as the most
     frequent label is, and at once where noise is next to none; of a number, to be better than the
     mean: by the lower end of its interval.
@@ -341,7 +358,8 @@ def beats_constant(point: ReleasePoint, drawn: Any) -> bool:
         return True
     if kind != "number" and quality_by_noise(point.of_release(drawn), rows).is_little:
         return True
-    scores = {score.measure: score for score in _scores(Replicates(point, drawn), _SIMULATED, None)}
+    again = Replicates(point, drawn, counter(progress, _SIMULATED))
+    scores = {score.measure: score for score in _scores(again, _SIMULATED, None)}
     if kind == "number":
         return scores["R2"].is_sure
     accuracy = scores["accuracy"]
@@ -426,9 +444,9 @@ def _scaled(
         return _three(special.ndtr(_interval(shares, _MISFIT)))
     if measure == "R2":
         gains = [-np.log(np.maximum(1 - scored, _EDGE)) for scored in judged]
-        return _three(1 - np.exp(-np.array(_interval(gains, _NUMBER_MISFIT))))
+        return _three(1 - np.exp(-np.array(_interval(gains, _NUMBER_MISFIT, _LEAST_MISFIT))))
     gains = [-np.log(np.maximum(scored, _EDGE) / constant) for scored in judged]
-    estimate, low, high = _interval(gains, _NUMBER_MISFIT)
+    estimate, low, high = _interval(gains, _NUMBER_MISFIT, _LEAST_MISFIT)
     # the larger the gain, the smaller the error
     return _three(np.minimum(1, constant * np.exp(-np.array([estimate, high, low]))))
 
@@ -448,7 +466,9 @@ def _of_true_variance(
     return estimate, low / left if low < 0 else low, high
 
 
-def _interval(judged: Sequence[np.ndarray], misfit: float) -> tuple[float, float, float]:
+def _interval(
+    judged: Sequence[np.ndarray], misfit: float, least: float = 0.0
+) -> tuple[float, float, float]:
     """Estimate, low and high of equations (3) and (4) on their scale; nearer replicates count
     more.
     """
@@ -467,7 +487,9 @@ def _interval(judged: Sequence[np.ndarray], misfit: float) -> tuple[float, float
     leverage = 1 / size + (at - mean) ** 2 / max(spread * size, 1e-12)
     centre = float(weights @ kept + slope * (at - mean))
     deviation = np.sqrt(
-        float(weights @ left**2) * size / freedom * (1 + leverage) + (misfit * centre) ** 2
+        float(weights @ left**2) * size / freedom * (1 + leverage)
+        + (misfit * centre) ** 2
+        + least**2
     )
     far = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * deviation
     return centre, centre - far, centre + far

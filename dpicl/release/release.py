@@ -38,6 +38,7 @@ from dpicl.ground.docstrings import with_arguments_of
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.files import finite
 from dpicl.ground.nouns import many
+from dpicl.ground.progress import progress
 from dpicl.ground.randomness import Draws
 from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
@@ -419,17 +420,19 @@ class Release:
         from dpicl.quality.replicates import beats_constant
         from dpicl.release.predictor import fitted
 
-        rows, drawn = self._usual, self.published.drawn
-        with threadpool_limits(1):
-            is_sure = beats_constant(self._point, drawn)
+        drawn = self.published.drawn
+        with progress(f"{self.dataset}: fitting", "simulations") as update, threadpool_limits(1):
+            rows = self._usual
+            is_sure = beats_constant(self._point, drawn, update)
+            count = tabular(self.method).row_count(drawn)
+            predictor = fitted(rows, self._form, self.contract, count, is_sure=is_sure)
         if not is_sure:
             instead = "the mean" if self.contract.target.kind == "number" else "one answer to all"
             warn(
                 f"{self.dataset}: nothing in the release shows that what it predicts is better "
                 f"than {instead}; expected a larger epsilon or more rows, or columns that say more"
             )
-        count = tabular(self.method).row_count(drawn)
-        return fitted(rows, self._form, self.contract, count, is_sure=is_sure)
+        return predictor
 
     def quality(self, simulations: int = 20) -> Quality:
         """How good the release is, from what was released alone: errors of marginals, a
@@ -460,8 +463,11 @@ class Release:
             check_published(self.contract, partial(content_digest, self.contract, rows), settings)
             test = split_table(rows, self.contract)
         # matrices are small: more threads take four times the processor's time
-        with threadpool_limits(1):
-            return quality_of(self._point, self.published.drawn, test=test, count=simulations)
+        doing = f"{self.dataset}: how good the release is"
+        with progress(doing, "simulations") as update, threadpool_limits(1):
+            return quality_of(
+                self._point, self.published.drawn, test=test, count=simulations, progress=update
+            )
 
     def plot(
         self, columns: Sequence[str] | None = None, pairs: int = 3, simulations: int = 10
@@ -488,8 +494,9 @@ class Release:
 
         simulations = whole("simulations", simulations, _FEWEST, None)
         pairs = whole("pairs", pairs, 0)
-        with threadpool_limits(1):
-            panels = shown(self._point, self.published.drawn, columns, pairs, simulations)
+        doing = f"{self.dataset}: plotting"
+        with progress(doing, "simulations") as update, threadpool_limits(1):
+            panels = shown(self._point, self.published.drawn, columns, pairs, simulations, update)
         return columns_figure(panels)
 
     def _repr_html_(self) -> str:
