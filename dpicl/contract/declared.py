@@ -420,10 +420,13 @@ class Privacy(Frozen):
 
     @model_validator(mode="after")
     def _person_given(self) -> Privacy:
-        if (self.unit == "person") != (self.person is not None):
+        if self.unit == "person" and self.person is None:
             raise ValueError(
-                "unit and person disagree; expected `person:` exactly when `unit: person`"
+                "is of persons and names none; expected `person: {id_column: COLUMN, max_rows: "
+                "NUMBER}` beside `unit: person`"
             )
+        if self.unit != "person" and self.person is not None:
+            raise ValueError("names persons and protects rows; expected `unit: person` beside it")
         return self
 
 

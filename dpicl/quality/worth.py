@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -193,7 +194,7 @@ class Actual:
     trained: tuple[Trained, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Quality:
     """How good one release is; empty where nothing of the kind is known.
 
@@ -278,7 +279,9 @@ class Quality:
         better = f"epsilon {enough:.3g} or more, " if is_more else ""
         # where a program holds the rows, no contract has a file
         in_program = self.point.contract.source.frame
-        compared = "`session.plan(schema)`" if in_program else f"`dpicl plan {self.dataset}`"
+        compared = (
+            "`dpicl.Session().plan(schema)`" if in_program else f"`dpicl plan {self.dataset}`"
+        )
         return (
             f"{self.dataset}: at {round(self.row_count or 0):,} rows and epsilon {self.epsilon:g}, "
             f"{self.method} {self.worth}; expected {better}fewer columns or bins, more rows, or "
@@ -373,10 +376,55 @@ class Quality:
         )
         return [(what, marginals) for what, marginals in named if marginals]
 
+    @property
+    def _title(self) -> str:
+        return f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}"
+
     def __str__(self) -> str:
-        return "\n  ".join(
-            [f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}", *self.sentences()]
-        )
+        return "\n  ".join([self._title, *self.sentences()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        lines = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences())
+        return f"<div><p><b>{escape(self._title)}</b></p><ul>{lines}</ul></div>"
+
+    def to_frame(self) -> Any:
+        """All of it as a pandas DataFrame, a line for each error and score: what it is `of`, the
+        `name` of columns or of the measure, what is `expected`, from `low` to `high` with 90 %,
+        what a `constant` answer scores, and on benchmarks what is `true`.
+        """
+        import pandas as pd  # half a second to import
+
+        lines: list[tuple[Any, ...]] = [
+            (kind, " & ".join(error.columns), error.expected, None, None, None, error.true)
+            for kind, marginals in self.kinds
+            for error in marginals
+        ]
+        lines += [
+            (
+                "shares below a number",
+                number.column,
+                number.cumulative,
+                None,
+                None,
+                None,
+                number.true,
+            )
+            for number in self.numbers
+        ]
+        lines += [
+            ("model", one.measure, one.estimate, one.low, one.high, one.constant, one.true)
+            for one in self.scores
+        ]
+        lines += [
+            ("noise of averages", name, error, None, None, None, None)
+            for name, error in self.noise.items()
+        ]
+        figures = ("expected", "low", "high", "constant", "true")
+        frame = pd.DataFrame(lines, columns=["of", "name", *figures])
+        return frame.astype(dict.fromkeys(figures, "float64"))
 
     def sentences(self) -> Iterator[str]:
         """All that is known of a release that is there, without ends."""

@@ -513,7 +513,7 @@ class Release:
         else:
             heads = "".join(f"<th>{escape(name)}</th>" for name in rows.column_names)
             cells = (
-                "".join(f"<td>{escape(str(value))}</td>" for value in row.values())
+                "".join(f"<td>{escape(_cell(value))}</td>" for value in row.values())
                 for row in rows.to_pylist()
             )
             sample = f"<table><tr>{heads}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
@@ -570,6 +570,11 @@ class Release:
         return tabular(self.method).rows(
             release.drawn, self.contract, release.planned.point, self._draws, count
         )
+
+
+def _cell(value: object) -> str:
+    """As pandas shows it."""
+    return "<NA>" if value is None else str(value)
 
 
 def whole(
