@@ -29,7 +29,7 @@ from dpicl.ground.progress import progress
 from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import DEFAULT_DESIGN
 from dpicl.ground.warned import warn
-from dpicl.home.accounts import change_cap, open_ledger
+from dpicl.home.accounts import open_ledger, state_cap
 from dpicl.home.settings import Settings, check_restored, stated_home
 from dpicl.ledger import Account, Ledger
 from dpicl.ledger.budget import UserSpent
@@ -431,7 +431,7 @@ class Session:
             PrivacyError: it is a public benchmark's.
         """
         with open_ledger(self._settings) as ledger:
-            change_cap(ledger, account, epsilon, delta, self._settings)
+            state_cap(ledger, account, epsilon, delta, self._settings)
             return _budget_of(ledger, account)
 
     def set_share(self, account: str, user: str, epsilon: float) -> AccountBudget:

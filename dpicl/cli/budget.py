@@ -20,12 +20,12 @@ from dpicl.cli.answers import (
 )
 from dpicl.cli.terminal import console, errors, note, number, say, show, table_of
 from dpicl.ground.errors import ParameterError
-from dpicl.home.accounts import change_cap as set_cap
 from dpicl.home.accounts import (
     declared_accounts,
     differing_caps,
     open_ledger,
     refused_contracts,
+    state_cap,
 )
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account, Ledger
@@ -167,7 +167,7 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
         before = next((account for account in ledger.accounts() if account.name == name), None)
-        set_cap(ledger, name, epsilon, delta, settings)
+        state_cap(ledger, name, epsilon, delta, settings)
         spent = ledger.spent(name).epsilon
         elsewhere = ledger.spent_elsewhere(name)
     left = "nothing left to spend" if spent >= epsilon else f"left {number(epsilon - spent)}"

@@ -420,13 +420,9 @@ class Privacy(Frozen):
 
     @model_validator(mode="after")
     def _person_given(self) -> Privacy:
-        if self.unit == "person" and self.person is None:
-            raise ValueError(
-                "is of persons and names none; expected `person: {id_column: COLUMN, max_rows: "
-                "NUMBER}` beside `unit: person`"
-            )
-        if self.unit != "person" and self.person is not None:
-            raise ValueError("names persons and protects rows; expected `unit: person` beside it")
+        if (self.unit == "person") != (self.person is not None):
+            fix = "unit: person" if self.person else "person: {id_column: COLUMN, max_rows: NUMBER}"
+            raise ValueError(f"has one of `unit: person` and `person` alone; expected `{fix}` too")
         return self
 
 

@@ -176,7 +176,7 @@ def write_cap(ledger: Ledger, account: str, settings: Settings) -> None:
         newest(settings).advance(Head(record["sequence"], record["hash"]))
 
 
-def change_cap(
+def state_cap(
     ledger: Ledger, account: str, epsilon: float, delta: float | None, settings: Settings
 ) -> None:
     """Set an account's cap, the delta being what it was if None, and write it down. Raises

@@ -13,8 +13,7 @@ Guarantee   none spent: everything here is post-processing of what was charged, 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -35,7 +34,7 @@ from dpicl.data.conditions import Where, conditional_form, warn_of_whole_groups
 from dpicl.data.related_rows import drawn_rows
 from dpicl.data.values import RowForm, central_form
 from dpicl.ground.docstrings import with_arguments_of
-from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import finite
 from dpicl.ground.nouns import many
 from dpicl.ground.progress import progress
@@ -47,6 +46,7 @@ from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.base import CellCost, draws_for
 from dpicl.methods.grid import points
 from dpicl.methods.tabular_method import Released, TabularMethod, no_model
+from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.one_release import PublishedRelease
 
 if TYPE_CHECKING:
@@ -56,107 +56,6 @@ if TYPE_CHECKING:
     from dpicl.quality.worth import ReleasePoint
     from dpicl.release.certificate import Certificate
     from dpicl.release.frame import ReleasedTable
-
-FORMS = ("jsonl", "text", "chat", "alpaca", "sharegpt")
-_ASKED = "Write one record."
-"""In the place of a question about a row that has no label."""
-
-
-@dataclass(frozen=True)
-class Demonstrations:
-    """Texts with their answers, in the order of a prompt.
-
-    Attributes:
-        pairs: a text that ends in the question, and its answer; the answer is empty where the table
-            has no label.
-        question: what every text ends in.
-        origin: contract, method and epsilon, for a line of JSON.
-        instruction: what a model is told first; empty where the question says all.
-        between: what parts demonstrations in a prompt.
-    """
-
-    pairs: tuple[tuple[str, str], ...]
-    question: str
-    origin: Mapping[str, Any]
-    instruction: str = ""
-    between: str = "\n"
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self.pairs)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    @property
-    def _turns(self) -> list[tuple[str, str]]:
-        """What is asked and what is answered: where the table has no label, the text itself."""
-        return [(text, answer) if answer else (_ASKED, text) for text, answer in self.pairs]
-
-    def text(self) -> str:
-        """What a completion model is shown: a demonstration a line."""
-        return self.between.join(f"{text} {answer}".rstrip() for text, answer in self.pairs)
-
-    def chat(self) -> list[dict[str, str]]:
-        """Turns of a chat: the user asks, the assistant answers."""
-        return [
-            {"role": role, "content": content}
-            for text, answer in self.pairs
-            for role, content in (("user", text), ("assistant", answer))
-        ]
-
-    def alpaca(self) -> list[dict[str, str]]:
-        """Records of instruction, input and output."""
-        told = self.instruction or self.question
-        return [
-            {
-                "instruction": told.removesuffix(" Answer:") or asked,
-                "input": asked.removesuffix(self.question or asked).rstrip(),
-                "output": answer,
-            }
-            for asked, answer in self._turns
-        ]
-
-    def sharegpt(self) -> list[dict[str, list[dict[str, str]]]]:
-        """A conversation of each demonstration."""
-        return [
-            {"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": answer}]}
-            for asked, answer in self._turns
-        ]
-
-    def jsonl(self) -> str:
-        """A line of JSON each: text, answer and where they are from; `dpicl ask --demos` reads
-        it.
-        """
-        return "\n".join(
-            _json({**self.origin, "text": text, "answer": answer}) for text, answer in self.pairs
-        )
-
-    def to_datasets(self) -> Any:
-        """A `datasets.Dataset` of Hugging Face with the columns text and answer. Raises DpiclError:
-        that package is not installed.
-        """
-        try:
-            from datasets import Dataset
-        except ModuleNotFoundError:
-            raise DpiclError(
-                "to_datasets: needs the package datasets; type `pip install datasets`"
-            ) from None
-        return Dataset.from_list([{"text": text, "answer": answer} for text, answer in self.pairs])
-
-    def in_form(self, form: str) -> str:
-        """The content of a file: `text`, `jsonl`, `chat` in one line, `alpaca` or `sharegpt` a line
-        each.
-        """
-        if form == "chat":
-            return _json({"messages": self.chat()})
-        if form in ("alpaca", "sharegpt"):
-            return "\n".join(map(_json, getattr(self, form)()))
-        return str(getattr(self, form)())
-
-
-def _json(content: Any) -> str:
-    return json.dumps(content, ensure_ascii=False)
-
 
 ROWS = 10_000
 """Of a table, where no number is given and none is publicly stated."""

@@ -112,7 +112,7 @@ def _sections(quality: Quality) -> Iterator[Section]:
         rows = ((score.measure, *map(_number, numbers(score)))[:known] for score in quality.scores)
         table = TableBlock.of("A classifier", heads[:known], rows)
         unsure = (f"{score.measure}: {score.doubt}." for score in quality.scores if score.doubt)
-        blocks = (Paragraph(JUDGED), table, *map(Paragraph, unsure))
+        blocks: tuple[Block, ...] = (Paragraph(JUDGED), table, *map(Paragraph, unsure))
         yield Section("classifier", "A classifier", blocks)
     if quality.noise:
         rows = ((name, _number(error)) for name, error in quality.noise.items())
