@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpicl.contract import load_contract
+    from dpicl.data.drafted import DraftSchema, draft
     from dpicl.data.example import Example, example
     from dpicl.methods import METHODS
     from dpicl.release import Release
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "METHODS",
+    "DraftSchema",
     "Example",
     "Query",
     "Release",
     "Session",
     "__version__",
+    "draft",
     "example",
     "load_contract",
     "protect",
@@ -47,6 +50,8 @@ def __getattr__(name: str) -> Any:
         from dpicl.release import door as place  # type: ignore[no-redef]
     elif name == "Release":
         from dpicl import release as place  # type: ignore[no-redef]
+    elif name in ("DraftSchema", "draft"):
+        from dpicl.data import drafted as place  # type: ignore[no-redef]
     elif name in ("Example", "example"):
         from dpicl.data import example as place  # type: ignore[no-redef]
     elif name == "load_contract":

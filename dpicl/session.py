@@ -6,6 +6,7 @@
     release = session.protect("customers", epsilon=1)
     session.ask("letters", ["What is asked?"], epsilon=1, model=NAME)
     session.budget()
+    session.set_cap("customers", 4)
 
 Asked for again, in any order and however often, the same release is the same bytes and costs
 nothing.
@@ -23,10 +24,15 @@ from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.ground.docstrings import with_arguments_of
 from dpicl.ground.errors import ParameterError
+from dpicl.ground.nouns import many
+from dpicl.ground.progress import progress
 from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import DEFAULT_DESIGN
-from dpicl.home.accounts import open_ledger
+from dpicl.ground.warned import warn
+from dpicl.home.accounts import open_ledger, state_cap
 from dpicl.home.settings import Settings, check_restored, stated_home
+from dpicl.ledger import Account, Ledger
+from dpicl.ledger.budget import UserSpent
 from dpicl.methods import METHODS
 from dpicl.release import Release
 from dpicl.release.door import Schema, given_rows, quote_of, release_of, schema_contract
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
     from dpicl.release.query_session import Answered
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AccountBudget:
     """What an account has spent, of which cap; of a public benchmark there is none.
 
@@ -48,6 +54,7 @@ class AccountBudget:
         epsilon_spent, epsilon_cap: in nats, of the account's privacy unit.
         delta_spent, delta_cap: probabilities.
         releases: how many were charged.
+        users: who charged how much, and each one's share of the cap if there is one.
     """
 
     account: str
@@ -56,6 +63,25 @@ class AccountBudget:
     delta_spent: float
     delta_cap: float
     releases: int
+    users: tuple[UserSpent, ...] = ()
+
+    @property
+    def epsilon_left(self) -> float | None:
+        """What may be charged yet, at least 0; None where there is no cap."""
+        return None if self.epsilon_cap is None else max(0.0, self.epsilon_cap - self.epsilon_spent)
+
+    def __str__(self) -> str:
+        spent = f"{self.account}: epsilon {self.epsilon_spent:.6g}"
+        of_cap = "" if self.epsilon_cap is None else f" of {self.epsilon_cap:.6g}"
+        return f"{spent}{of_cap} by {many(self.releases, 'release')}"
+
+    def __repr__(self) -> str:
+        """Without what binary numbers leave behind the twelfth digit."""
+        shown = (
+            f"{name}={value:.12g}" if isinstance(value, float) else f"{name}={value!r}"
+            for name, value in vars(self).items()
+        )
+        return f"AccountBudget({', '.join(shown)})"
 
 
 @typed_calls
@@ -122,9 +148,17 @@ class Session:
             if isinstance(dataset, str)
             else schema_contract(dataset, local=trust == "local")
         )
-        return plan_table(
-            contract, rows, epsilons, signal=signal, trust=trust, processes=processes, fast=fast
-        )
+        with progress(f"{contract.name}: simulating", "made-up tables") as update:
+            return plan_table(
+                contract,
+                rows,
+                epsilons,
+                signal=signal,
+                trust=trust,
+                processes=processes,
+                fast=fast,
+                progress=update,
+            )
 
     def quote(
         self,
@@ -203,7 +237,7 @@ class Session:
             trust: who sees true rows: `central`, a curator; `local`, the client alone.
             shots: how many demonstrations a method makes whose release depends on their number.
             budget: the cap of a new account; the schema's if left out, or else what this release
-                costs.
+                costs. Of an account that was charged, `set_cap` sets another.
             period: where the contract releases again each month, say, another one than now; of a
                 horizon, one that is over.
             population: about how many rows there are, as publicly stated.
@@ -234,7 +268,15 @@ class Session:
         settings, request = self._requested(
             rows, schema, request, account=account, budget=budget, population=population
         )
-        return release_of(request, settings)
+        with progress(f"{request.dataset}: releasing"):
+            release = release_of(request, settings)
+            doubts = release.doubted_bounds
+        # the first says what was spent; others, that the cap of this call does not hold
+        for sentence in release.spent[1:]:
+            warn(sentence)
+        for question in doubts:
+            warn(f"{release.dataset}: {question}")
+        return release
 
     def collect(
         self,
@@ -373,13 +415,63 @@ class Session:
         """
         with open_ledger(self._settings) as ledger:
             ledger.verify()
-            budgets = []
-            for account in ledger.accounts():
-                spent = ledger.spent(account.name)
-                caps = account.epsilon_cap, spent.delta, account.delta_cap
-                releases = len(ledger.entries(account.name))
-                budgets.append(AccountBudget(account.name, spent.epsilon, *caps, releases))
-        return tuple(budgets)
+            return tuple(_budget(ledger, account) for account in ledger.accounts())
+
+    def set_cap(self, account: str, epsilon: float, delta: float | None = None) -> AccountBudget:
+        """Set an account's cap, as `dpicl budget NAME --cap` does: from now on it holds, and not
+        that of the call or contract that opened the account, until a contract of a new charge
+        states a smaller one. Gives what is spent and left.
+
+        Args:
+            account: one that was charged.
+            epsilon: of all its releases, in nats.
+            delta: of all its releases; what it was if left out.
+
+        Raises:
+            ParameterError: a cap is no finite number, or negative.
+            LedgerError: there is no such account.
+            PrivacyError: it is a public benchmark's.
+        """
+        with open_ledger(self._settings) as ledger:
+            state_cap(ledger, account, epsilon, delta, self._settings)
+            return _budget_of(ledger, account)
+
+    def set_share(self, account: str, user: str, epsilon: float) -> AccountBudget:
+        """Set the most that a user may charge to an account, as `dpicl budget NAME --share` does.
+
+        Args:
+            account: one that was charged.
+            user: as DPICL_USER names them, else the user of the machine.
+            epsilon: of all that user's releases, in nats.
+
+        Raises:
+            ParameterError: no user is named, or the share is no finite number, or negative.
+            LedgerError: there is no such account.
+            PrivacyError: it is a public benchmark's.
+        """
+        if not user:
+            raise ParameterError("user", user, "a name, as DPICL_USER has it")
+        with open_ledger(self._settings) as ledger:
+            ledger.set_share(account, user, epsilon)
+            return _budget_of(ledger, account)
+
+
+def _budget_of(ledger: Ledger, name: str) -> AccountBudget:
+    (account,) = (account for account in ledger.accounts() if account.name == name)
+    return _budget(ledger, account)
+
+
+def _budget(ledger: Ledger, account: Account) -> AccountBudget:
+    spent = ledger.spent(account.name)
+    return AccountBudget(
+        account.name,
+        spent.epsilon,
+        account.epsilon_cap,
+        spent.delta,
+        account.delta_cap,
+        len(ledger.entries(account.name)),
+        tuple(ledger.spent_by_users(account.name)),
+    )
 
 
 @with_arguments_of(

@@ -22,10 +22,11 @@ from dpicl.cli.options import MANY, SAME, AsJson, ContractName
 from dpicl.cli.releases import ask, protect, series, synth
 from dpicl.cli.run import list_pipelines, run
 from dpicl.cli.state import model_app, state_app
-from dpicl.cli.terminal import INTERRUPTION, QUIET, leave_to_python, say, show_models, stoppable
+from dpicl.cli.terminal import INTERRUPTION, leave_to_python, say, show_models, stoppable
 from dpicl.cli.verify import verify
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.printable import filter_streams
+from dpicl.ground.progress import QUIET
 from dpicl.ground.shutdown import INTERRUPTED
 from dpicl.ground.yaml_file import is_number
 from dpicl.home.settings import Settings

@@ -51,12 +51,13 @@ from dpicl.models.requests import Tallying, prompt
 from dpicl.models.spec import ModelSpec, prompts_of, score_prompts
 from dpicl.release.card import CARD, CROISSANT, card_files, check_card
 from dpicl.release.certificate_files import certificate_of
+from dpicl.release.demonstrations import FORMS
 from dpicl.release.door import quote_of, release_of
 from dpicl.release.names import accounts_of
 from dpicl.release.pipelines import model_named
 from dpicl.release.query_session import EnsembleRequest, QuerySession
 from dpicl.release.readers import reader_of, settled_model
-from dpicl.release.release import FORMS, TABLE_FORMS, check_has_quality, check_has_rows, check_where
+from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows, check_where
 from dpicl.release.releases import check_quotes
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.texts import TEXTUAL
@@ -138,7 +139,7 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
             what = release.write(out, files.form, files.rows, where)
         note(*dict.fromkeys(str(one.message) for one in noted), to=errors)
         told = (*release.worth, release.statement, *release.spent, *release.caveats)
-        note(f"{out.name}: {what}", *told)
+        note(f"{out.name}: {what}", *dict.fromkeys(told))
         if files.card:
             release.card(out)
             note(f"{CARD}, {CROISSANT}: licence and publisher are left to fill in")

@@ -25,7 +25,7 @@ from dpicl.home.accounts import (
     differing_caps,
     open_ledger,
     refused_contracts,
-    write_cap,
+    state_cap,
 )
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account, Ledger
@@ -167,10 +167,7 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
         before = next((account for account in ledger.accounts() if account.name == name), None)
-        ledger.set_cap(
-            name, epsilon, before.delta_cap if delta is None and before else delta or 0.0
-        )
-        write_cap(ledger, name, settings)
+        state_cap(ledger, name, epsilon, delta, settings)
         spent = ledger.spent(name).epsilon
         elsewhere = ledger.spent_elsewhere(name)
     left = "nothing left to spend" if spent >= epsilon else f"left {number(epsilon - spent)}"

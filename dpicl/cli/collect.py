@@ -126,7 +126,8 @@ def collect(
     from dpicl.methods.collection import Collection
     from dpicl.release.collected import collect as collected
     from dpicl.release.collected import count_collection
-    from dpicl.release.release import FORMS, TABLE_FORMS
+    from dpicl.release.demonstrations import FORMS
+    from dpicl.release.release import TABLE_FORMS
 
     if out is not None:
         if os.path.lexists(out) or not out.parent.is_dir():

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 
 from dpicl.cli.terminal import note, say, split_values
@@ -24,13 +23,12 @@ from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
 from dpicl.contract.declared import Budget, Person, Source
 from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assembled, can_be_named
-from dpicl.contract.draft_columns import columns_of_rows, missing_marker, person_of_rows
 from dpicl.contract.draft_schema import read_schema
 from dpicl.contract.pipeline import read_epsilon
-from dpicl.data.reading.parse import as_text, check_distinct
-from dpicl.data.reading.typed_columns import check_taken
+from dpicl.data.reading.look import looked_at, texts_of
+from dpicl.data.reading.parse import check_distinct
 from dpicl.data.reading.written import all_columns, looks_rewritten, written_as
-from dpicl.ground.errors import DataError, DeclarationError, DpiclError, ParameterError
+from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
 from dpicl.ground.files import PRIVATE_MODE, PUBLIC_MODE, write_text
 from dpicl.ground.nouns import many
 from dpicl.ground.records import read_bytes, read_parquet
@@ -181,23 +179,7 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         return ask_contract(stated, wanted.epsilon)
     if not wanted.schema:
         rows, unread, written = _rows(place, source, written)
-        if (marker := missing_marker(rows)) is not None:
-            filled = [pc.if_else(pc.equal(column, marker), "", column) for column in rows.columns]
-            rows = pa.table(filled, names=rows.column_names)
-        person = person_of_rows(rows, wanted.label)
-        if person is not None:
-            rows = rows.drop_columns([person[0]])
-        columns, ignored = columns_of_rows(
-            rows, wanted.label, bool(wanted.positive), wanted.file.name
-        )
-        stated = replace(
-            stated,
-            columns=tuple(columns),
-            ignored=unread | ignored,
-            missing=marker,
-            person=person,
-            written=written,
-        )
+        stated = looked_at(rows, replace(stated, ignored=unread, written=written), wanted.file.name)
     draft = assembled(stated, (wanted.schema or wanted.file).name)
     return replace(
         draft,
@@ -243,20 +225,7 @@ def _rows(
 def _of_parquet(place: Path) -> tuple[pa.Table, dict[str, str]]:
     table = read_parquet(read_bytes(place), lambda names: names, place.name)
     check_distinct(table.column_names, place.name)
-    texts = {}
-    unread = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        floating = pa.types.is_floating(column.type)
-        try:
-            check_taken(column.type, "categories", name, place.name)
-            texts[name] = as_text(
-                pc.if_else(pc.is_nan(column), None, column) if floating else column,
-                name,
-                place.name,
-            )
-        except DataError as error:
-            unread[name] = error.rule.removeprefix("holds ")  # which is said of it there
-    return pa.table(texts), unread
+    return texts_of(table, place.name)
 
 
 Answer = TypeVar("Answer")

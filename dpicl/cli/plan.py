@@ -20,8 +20,6 @@ from dpicl.ground.errors import DpiclError
 from dpicl.ground.nouns import many
 from dpicl.home.accounts import refused_contracts
 from dpicl.home.settings import Settings
-from dpicl.methods import METHODS
-from dpicl.quality import Quality
 from dpicl.quality.outlook import TablePlan, plan_table
 from dpicl.release.pipelines import Pipeline, load_pipelines, override
 from dpicl.runs.forecast import forecast, series_forecasts
@@ -76,53 +74,15 @@ def print_plan(
 
 
 def plan_lines(plan: TablePlan) -> Iterator[str | Table]:
-    """The ways at the middle signal by epsilon, the best at each signal, the recommendation."""
-    epsilons = sorted({outlook.epsilon for outlook in plan.outlooks})
-    by_way: dict[tuple[str, str], dict[float, Quality]] = {}
-    for outlook in plan.outlooks:
-        if outlook.quality.signal == plan.middle:
-            way = outlook.way
-            whole = outlook.quality.point.method.derive_stage
-            options = [*way.options.values(), *([] if whole else [f"{way.shots} shots"])]
-            row = by_way.setdefault((way.method, ", ".join(options)), {})
-            row[outlook.epsilon] = outlook.quality
-    raw = "" if plan.middle is None else f" (a classifier on the raw rows: {plan.middle:.2f})"
-    simulated = "" if plan.rows == plan.simulated_rows else f", as of {plan.simulated_rows:,}"
-    yield (
-        f"{plan.dataset}, {plan.rows:,} rows{simulated}: expected AUC with a 90 % "
-        f"interval{raw}, and expected error of a column"
-    )
-    yield ""
-    heads = (head for epsilon in epsilons for head in (f"ε = {epsilon:g}", "error"))
-    table = new_table("method", "options", *heads)
-    ordered = sorted(
-        by_way.items(), key=lambda way: -max(quality.value for quality in way[1].values())
-    )
-    for names, row in ordered:
-        cells = ((_shown(row[at]), f"{row[at].column_error:.3f}") for at in epsilons)
-        table.add_row(*names, *(text for cell in cells for text in cell))
-    yield table
-    if len(plan.signals) > 1:
-        table = new_table("raw rows", *(f"best at ε = {epsilon:g}" for epsilon in epsilons))
-        for name, strength in plan.signals.items():
-            bests = (plan.best(at, strength) for at in epsilons)
-            texts = (f"{best.way.method} {_shown(best.quality)}" for best in bests)
-            table.add_row(f"{name}, {strength:.2f}", *texts)
-        yield ""
+    """The parts of a plan's text, tables as the terminal has them."""
+    for part in plan.parts():
+        if isinstance(part, str):
+            yield part
+            continue
+        table = new_table(*part.heads)
+        for row in part.rows:
+            table.add_row(*row)
         yield table
-    for name, why in plan.refused.items():
-        yield f"{METHODS[name].title} is left out: {why}"
-    yield ""
-    yield plan.sentence
-    if plan.command is not None:
-        yield plan.command
-
-
-def _shown(quality: Quality) -> str:
-    """The AUC with half of its interval; nothing where nothing is predicted."""
-    if quality.auc is None or quality.auc_interval is None:
-        return ""
-    return f"{quality.auc:.2f} ±{quality.auc - quality.auc_interval[0]:.2f}"
 
 
 def print_forecasts(*, as_json: bool) -> None:

@@ -28,6 +28,7 @@ from rich.text import Text
 
 from dpicl.ground.errors import DpiclError
 from dpicl.ground.printable import printable, unfiltered
+from dpicl.ground.progress import QUIET, bar
 from dpicl.ground.shutdown import SIGNALS, leave
 from dpicl.ground.yaml_file import typed_value
 from dpicl.home.settings import Settings, check_restored
@@ -62,8 +63,6 @@ WIDTH = None if sys.stdout.isatty() else shutil.get_terminal_size((1_000, 0)).co
 """Of what is no terminal: names in tables stay whole for the program that reads them."""
 console = _Terminal(markup=False, emoji=False, highlight=False, width=WIDTH)
 errors = _Terminal(markup=False, emoji=False, highlight=False, stderr=True)
-QUIET = threading.Event()
-"""Set by --quiet: notes and progress are left out."""
 HEARTBEAT = 30.0
 """Seconds between two lines of progress where there is no terminal."""
 LOOK = 0.5
@@ -232,28 +231,13 @@ def _shown(
 
         yield line
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    text = TextColumn("{task.description}")
-    of = TextColumn(count.of)
-    columns = SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), of, TimeElapsedColumn()
-    # What libraries write meanwhile passes the filter, not the bar's own reading of escapes.
-    with Progress(
-        *columns, console=errors, redirect_stdout=False, redirect_stderr=False
-    ) as progress:
-        bar = progress.add_task(count.doing, total=None)
+    with bar(errors, count.of) as progress:
+        task = progress.add_task(count.doing, total=None)
 
         def draw() -> None:
             look(count)
             description = ", ".join(part for part in (count.doing, count.detail) if part)
-            progress.update(bar, description=description, completed=count.done, total=count.total)
+            progress.update(task, description=description, completed=count.done, total=count.total)
 
         yield draw
 

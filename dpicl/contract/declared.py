@@ -421,9 +421,8 @@ class Privacy(Frozen):
     @model_validator(mode="after")
     def _person_given(self) -> Privacy:
         if (self.unit == "person") != (self.person is not None):
-            raise ValueError(
-                "unit and person disagree; expected `person:` exactly when `unit: person`"
-            )
+            fix = "unit: person" if self.person else "person: {id_column: COLUMN, max_rows: NUMBER}"
+            raise ValueError(f"has one of `unit: person` and `person` alone; expected `{fix}` too")
         return self
 
 

@@ -22,6 +22,7 @@ from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import BOOLEANS, ValueType, value_of
 from dpicl.contract.load import parse_contract
 from dpicl.contract.models import Contract
+from dpicl.contract.parts import asked_about
 from dpicl.ground.errors import DataError, ParameterError
 from dpicl.ground.yaml_file import parse_yaml
 
@@ -201,10 +202,10 @@ class Draft:
             else ""
         )
         marks = [
-            MARK
-            if self.looked
-            else f"{FILL_IN}{column.note and f'; {column.note}'}"
+            f"{FILL_IN}{column.note and f'; {column.note}'}"
             if column.is_open
+            else MARK
+            if self.looked
             else ""
             for column in self.columns
         ]
@@ -240,7 +241,8 @@ class Draft:
             else f"label: {_key(self.label)}"
         )
         if self.label is not None and self.positive:
-            question = _json(f"Is the {self.label} {' or '.join(self.positive)}?")
+            outcome = " or ".join(self.positive)
+            question = _json(f"Is the value of {asked_about(self.label)} {outcome}?")
             label = (
                 f"label: {{column: {_key(self.label)}, parts: [rest, {_json(self.positive)}], "
                 f"question: {question}}}"

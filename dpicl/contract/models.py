@@ -22,7 +22,16 @@ from dpicl.contract.columns import Column
 from dpicl.contract.columns.category import CategoryColumn
 from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.declared import Declared, Evaluation, QueryFile, Source, Split
-from dpicl.contract.parts import YES_OR_NO, Attribute, GroupKey, Label, Prompts, Target, Wording
+from dpicl.contract.parts import (
+    YES_OR_NO,
+    Attribute,
+    GroupKey,
+    Label,
+    Prompts,
+    Target,
+    Wording,
+    asked_about,
+)
 from dpicl.contract.relations import Relation
 from dpicl.contract.text import TextContract
 from dpicl.ground.errors import ParameterError
@@ -183,7 +192,7 @@ class Contract(Declared):
         label = self.label
         if label is None:
             return Target("none", ("",))
-        question = label.question or f"What is the {label.column.replace('_', ' ')}?"
+        question = label.question or f"What is the value of {asked_about(label.column)}?"
         if label.has_rule and not label.answers:
             return Target("binary", ("No", "Yes"), question, YES_OR_NO)
         if label.column not in self.columns:  # which is about to be refused

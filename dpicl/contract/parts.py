@@ -183,6 +183,11 @@ YES_OR_NO = "Yes or No? Answer:"
 """Cue of a binary label."""
 
 
+def asked_about(column: str) -> str:
+    """A column's name within a question: of any language, and perhaps a question itself."""
+    return column.replace("_", " ").rstrip("?!. ") or column
+
+
 @dataclass(frozen=True)
 class Target:
     """The label of a table: codes 0, 1, ... of every row, and how each reads as an answer.

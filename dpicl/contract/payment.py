@@ -19,6 +19,8 @@ UNPAID_BASELINES = "they would read the rows again, charged to no account"
 UNPAID_TRUTH = "true errors of a release are an unpaid release"
 NOTHING_MORE = "so that it costs nothing"
 """Of what is derived from a release."""
+DELTA_STATED = " (a schema states one by `privacy: {budget: {delta: 1e-6}}`)"
+"""After a refusal for want of it."""
 HORIZON_PAID = (
     "Account {account}: all periods of this horizon were charged with its first; those to come "
     "cost nothing more."

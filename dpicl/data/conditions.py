@@ -12,7 +12,6 @@ Guarantee   none spent: public, and post-processing of released rows.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -27,6 +26,7 @@ from dpicl.data.central.conditional import Weights
 from dpicl.data.reading.encode import UNKNOWN
 from dpicl.data.values import Meaning, RowForm
 from dpicl.ground.errors import DataError, ParameterError, one_of
+from dpicl.ground.warned import warn
 
 Where = Mapping[str, Any]
 """By column what is asked of it; see the module."""
@@ -62,10 +62,9 @@ def warn_of_whole_groups(form: RowForm, where: Where) -> None:
         for value in values if meaning.groups else ():
             group = group_of(str(value), dict(meaning.groups))
             if group not in (None, value):
-                warnings.warn(
+                warn(
                     f"where {meaning.column}={value!r}: is met by all rows of the group {group!r}; "
-                    "rows are released by group, not by code",
-                    stacklevel=4,
+                    "rows are released by group, not by code"
                 )
 
 
@@ -73,10 +72,12 @@ def _given(meaning: Meaning, asked: Any) -> tuple[Meaning, np.ndarray]:
     if isinstance(asked, tuple):
         if meaning.categories or len(asked) != 2:
             raise _unfit(meaning, asked, _EXPECTED[bool(meaning.categories)])
-        low, high = (_number(meaning, end, asked) for end in asked)
-        return _between(
-            meaning, [(-np.inf if low is None else low, np.inf if high is None else high)], False
-        )
+        first, last = (_number(meaning, end, asked) for end in asked)
+        low, high = -np.inf if first is None else first, np.inf if last is None else last
+        if low > high:
+            raise _unfit(meaning, asked, "the least first, then the largest")
+        _check_within(meaning, asked, low, high)
+        return _between(meaning, [(low, high)], False)
     values = list(asked) if isinstance(asked, list | set | frozenset) else [asked]
     if not values:
         raise _unfit(meaning, asked, _EXPECTED[bool(meaning.categories)])
@@ -86,7 +87,17 @@ def _given(meaning: Meaning, asked: Any) -> tuple[Meaning, np.ndarray]:
     points = sorted({number for number in numbers if number is not None})
     if None in numbers and not meaning.nullable:
         raise _unfit(meaning, asked, "values, as the contract has it not nullable")
+    if points and None not in numbers:
+        inside = [at for at in points if meaning.edges[0] <= at <= meaning.edges[-1]]
+        _check_within(meaning, asked, *((inside or points)[0],) * 2)
     return _between(meaning, [(point, point) for point in points], None in numbers)
+
+
+def _check_within(meaning: Meaning, asked: Any, low: float, high: float) -> None:
+    """Raises ParameterError: all of it lies outside the bounds."""
+    if high < meaning.edges[0] or low > meaning.edges[-1]:
+        least, most = meaning.word(meaning.edges[0]), meaning.word(meaning.edges[-1])
+        raise _unfit(meaning, asked, f"some of its bounds, {least} to {most}")
 
 
 _EXPECTED = {

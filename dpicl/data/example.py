@@ -18,6 +18,7 @@ import pandas as pd
 
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.randomness import stream
+from dpicl.ground.typed_calls import typed_call
 
 _CITIES = {"north": 0.5, "south": 0.3, "west": 0.2}
 _OPENED, _CLOSED = "2020-01-01", "2025-12-31"
@@ -60,6 +61,7 @@ class Example(NamedTuple):
         new.to_csv(place / "new.csv", index=False)
 
 
+@typed_call
 def example(rows: int = 2000, *, seed: int = 0) -> Example:
     """Made-up customers of a shop: age, city, when they joined, whether they are members, visits,
     what they spent, and whether they bought again, which the other columns say something about.

@@ -113,6 +113,10 @@ class Meaning:
         ]
         return (*names, *(["none"] if self.nullable else []))
 
+    def word(self, number: float) -> str:
+        """One of its numbers as people write it."""
+        return self._words([number])[0]
+
     def _words(self, edges: Sequence[float]) -> list[str]:
         if not self.number.plain:
             return [str(word) for word in self.number.restored(np.array(edges))]

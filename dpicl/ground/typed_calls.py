@@ -5,9 +5,10 @@ an error from deep below, or of `"no"` that counts as true.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import wraps
 from inspect import Parameter, isfunction, signature
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
 from dpicl.ground.errors import ParameterError
@@ -15,16 +16,20 @@ from dpicl.ground.errors import ParameterError
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Class = TypeVar("Class")
-_KINDS: dict[str, tuple[type, str]] = {
+_KINDS: dict[str, tuple[Any, str]] = {
     "bool": (bool, "True or False"),
     "int": (Integral, "a whole number"),
+    "float": ((Real, Decimal), "a number"),
     "str": (str, "a text"),
     "Mapping[str, object]": (Mapping, "a mapping, {name: value}"),
     "Sequence[str]": (Sequence, "a list of texts"),
+    "Sequence[float]": (Sequence, "a list of numbers"),
 }
 """By annotation, as `from __future__ import annotations` keeps it: as it is written. What is
 annotated otherwise is checked by who reads it.
 """
+_MEMBERS = {"a list of texts": "str", "a list of numbers": "float"}
+"""By what is expected, the annotation of each member."""
 
 
 def typed_call(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -61,9 +66,11 @@ def typed_calls(kind: type[Class]) -> type[Class]:
     return kind
 
 
-def _fits(value: Any, kinds: list[tuple[type, str]], may_be_none: bool) -> bool:
+def _fits(value: Any, kinds: list[tuple[Any, str]], may_be_none: bool) -> bool:
     if value is None:
         return may_be_none
+    if type(value).__module__ == "numpy" and value.shape:
+        value = value.tolist()
     value = value.item() if type(value).__module__ == "numpy" and not value.shape else value
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # 4.0 is a whole number
@@ -71,4 +78,11 @@ def _fits(value: Any, kinds: list[tuple[type, str]], may_be_none: bool) -> bool:
         return any(kind is bool for kind, _ in kinds)
     if isinstance(value, str):
         return any(kind is str for kind, _ in kinds)
-    return any(isinstance(value, kind) for kind, _ in kinds)
+    return any(isinstance(value, kind) and _members_fit(value, shape) for kind, shape in kinds)
+
+
+def _members_fit(value: Any, shape: str) -> bool:
+    """Whether the members of a list are what it is a list of."""
+    return shape not in _MEMBERS or all(
+        _fits(member, [_KINDS[_MEMBERS[shape]]], may_be_none=False) for member in value
+    )

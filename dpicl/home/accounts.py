@@ -176,6 +176,19 @@ def write_cap(ledger: Ledger, account: str, settings: Settings) -> None:
         newest(settings).advance(Head(record["sequence"], record["hash"]))
 
 
+def state_cap(
+    ledger: Ledger, account: str, epsilon: float, delta: float | None, settings: Settings
+) -> None:
+    """Set an account's cap, the delta being what it was if None, and write it down. Raises
+    DpiclError: as `Ledger.set_cap`.
+    """
+    if delta is None:
+        caps = {known.name: known.delta_cap for known in ledger.accounts()}
+        delta = caps.get(account, 0.0)
+    ledger.set_cap(account, epsilon, delta)
+    write_cap(ledger, account, settings)
+
+
 def cap_of(settings: Settings, account: str) -> Path:
     """Where the record of an account's last cap lies, or will."""
     return released_folder(settings) / account / _CAP
@@ -451,6 +464,8 @@ def differing_caps(
     return sentences
 
 
+OF_CALL = "of this call"
+"""Where a cap is stated that is an argument."""
 _UNTIL_CHARGED = "which holds until a new charge states it"
 
 
@@ -469,10 +484,12 @@ def _differing_cap(
     less = "" if restored is None else f", less what was released since the backup of {restored},"
     caps = (current.epsilon_cap, current.delta_cap)
     holds = "which holds" if caps == (after.epsilon_cap, after.delta_cap) else _UNTIL_CHARGED
+    program = " or `Session().set_cap`" if where == OF_CALL else ""
     return (
         f"account {stated.name!r}: the cap {where}, epsilon {of_contract}, differs from "
         f"the ledger's, {of_ledger}, {holds}; "
-        f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}`{less} changes it"
+        f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}`{program}{less} "
+        "changes it"
     )
 
 

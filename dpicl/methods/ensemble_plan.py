@@ -31,6 +31,7 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below
 from dpicl.accounting.events import approximate, poisson_sampled, pure, repeated
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.contract.payment import DELTA_STATED
 from dpicl.contract.pipeline import Point
 from dpicl.contract.text import Ensemble, TextContract
 from dpicl.ground.errors import PrivacyError
@@ -243,7 +244,7 @@ def plan_release(contract: TextContract, point: Point[EnsembleVariant]) -> Ensem
     if shape.needs_delta and not budget.benchmark and not budget.delta:
         raise PrivacyError(
             f"{contract.name}: its budget has no delta, which {shape.aggregation} needs; expected "
-            f"budget.delta, or votes with exponential noise"
+            f"budget.delta, or votes with exponential noise{DELTA_STATED}"
         )
     delta = float(sizes_of(contract).delta) if budget.benchmark or budget.delta else 0.0
     terms = Terms(point.epsilon, delta, neighbours, unit_of_protection, rate)

@@ -52,6 +52,7 @@ from dpicl.accounting.calibration import (
 )
 from dpicl.accounting.events import parallel, poisson_sampled, pure, repeated, sequential
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.contract.payment import DELTA_STATED
 from dpicl.contract.pipeline import Point
 from dpicl.contract.text import Generation, TextContract
 from dpicl.ground.errors import PrivacyError
@@ -297,7 +298,7 @@ def plan_release(contract: TextContract, point: Point[FewShotVariant]) -> TextsP
         ):
             raise PrivacyError(
                 f"{contract.name}: its budget has no delta, which {shape.words} needs; expected "
-                f"budget.delta, or mechanism exponential"
+                f"budget.delta, or mechanism exponential{DELTA_STATED}"
             )
         terms = GenerationTerms(
             shape, point.epsilon, float(sizes_of(contract).delta), neighbours, len(counts) > 1

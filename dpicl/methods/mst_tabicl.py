@@ -38,6 +38,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.models import Contract
+from dpicl.contract.payment import DELTA_STATED
 from dpicl.contract.pipeline import Point
 from dpicl.data.central.chosen_bins import NO_BINS, Bins
 from dpicl.data.central.conditional import Conditional, Weights
@@ -168,7 +169,7 @@ class MstTabicl(CentralRows[NoisyCounts]):
         if not delta or not (privacy.budget.benchmark or privacy.budget.delta):
             raise PrivacyError(
                 f"{contract.name}: its budget has no delta, which gaussian noise needs; expected "
-                f"budget.delta, or noise laplace"
+                f"budget.delta, or noise laplace{DELTA_STATED}"
             )
         if not privacy.budget.benchmark and delta > float(privacy.budget.delta):
             raise PrivacyError(

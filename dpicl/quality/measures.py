@@ -99,8 +99,9 @@ def scores(
     features: Features = indicators,
     means: np.ndarray | None = None,
 ) -> AnswerQuality:
-    """Of a fitted classifier on these rows; with the means of a number's bins R2, at least 0, and
-    the mean absolute error, as a part of what lies between the least and the largest of them.
+    """Of a fitted classifier on these rows; with the means of a number's bins R2, below 0 where the
+    mean would be better, and the mean absolute error, as a part of what lies between the least and
+    the largest of them.
     """
     labels, classes = bins[:, -1], sizes[-1]
     odds = np.zeros((len(bins), classes))
@@ -115,7 +116,7 @@ def scores(
     known = ~np.isnan(means[labels])
     true, found = means[labels][known], (odds @ np.nan_to_num(means))[known]
     spread = max(float(np.var(true)), 1e-12)
-    r2 = max(0.0, 1 - float(np.mean((true - found) ** 2)) / spread)
+    r2 = 1 - float(np.mean((true - found) ** 2)) / spread
     return AnswerQuality(r2, min(1.0, float(np.mean(np.abs(true - found))) / width_of(means)))
 
 

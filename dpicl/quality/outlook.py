@@ -22,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from html import escape
 from typing import get_args
 
 import numpy as np
@@ -30,6 +31,7 @@ from scipy.special import stdtrit
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import parse_epsilon
 from dpicl.ground.errors import ParameterError
+from dpicl.ground.plain_table import PlainTable
 from dpicl.ground.processes import fork_server
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.base import Trust
@@ -88,8 +90,23 @@ class Outlook:
             return f"dpicl synth {dataset} {how} --out {dataset}.parquet"
         return f"dpicl protect {dataset} {how} --shots {self.way.shots} --out {dataset}.jsonl"
 
+    @property
+    def in_program(self) -> bool:
+        """Whether a program holds the rows, so that no contract names them."""
+        return self.quality.point.contract.source.frame
 
-@dataclass(frozen=True)
+    @property
+    def call(self) -> str:
+        """The call from Python that makes this release, of rows and a schema."""
+        options = f", options={dict(self.way.options)!r}" if self.way.options else ""
+        shots = "" if tabular(self.way.method).derive_stage else f", shots={self.way.shots}"
+        return (
+            f"session.protect(rows, schema, method={self.way.method!r}, epsilon={self.epsilon:g}"
+            f"{shots}{options}, account=…)"
+        )
+
+
+@dataclass(frozen=True, repr=False)
 class TablePlan:
     """Every way to release a table, and the one that is recommended.
 
@@ -160,6 +177,84 @@ class TablePlan:
             f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, {best.method}, "
             f"{best.worth}; expected a larger epsilon, fewer columns or bins, or more rows."
         )
+
+    def parts(self) -> Iterator[str | PlainTable]:
+        """The ways at the middle signal by epsilon, the best at each signal, the recommendation."""
+        epsilons = sorted({outlook.epsilon for outlook in self.outlooks})
+        raw = "" if self.middle is None else f" (a classifier on the raw rows: {self.middle:.2f})"
+        simulated = "" if self.rows == self.simulated_rows else f", as of {self.simulated_rows:,}"
+        yield (
+            f"{self.dataset}, {self.rows:,} rows{simulated}: expected AUC with a 90 % "
+            f"interval{raw}, and expected error of a column"
+        )
+        yield ""
+        yield self._ways(epsilons)
+        if len(self.signals) > 1:
+            yield ""
+            rows = []
+            for name, strength in self.signals.items():
+                bests = (self.best(at, strength) for at in epsilons)
+                texts = (f"{best.way.method} {_auc(best.quality)}" for best in bests)
+                rows.append((f"{name}, {strength:.2f}", *texts))
+            heads = ("raw rows", *(f"best at ε = {epsilon:g}" for epsilon in epsilons))
+            yield PlainTable(heads, tuple(rows))
+        for name, why in self.refused.items():
+            yield f"{METHODS[name].title} is left out: {why}"
+        yield ""
+        yield self.sentence
+        if self.command is not None:
+            yield self.command
+
+    def _ways(self, epsilons: Sequence[float]) -> PlainTable:
+        by_way: dict[tuple[str, str], dict[float, Quality]] = {}
+        for outlook in self.outlooks:
+            if outlook.quality.signal == self.middle:
+                way = outlook.way
+                whole = outlook.quality.point.method.derive_stage
+                options = [*way.options.values(), *([] if whole else [f"{way.shots} shots"])]
+                row = by_way.setdefault((way.method, ", ".join(options)), {})
+                row[outlook.epsilon] = outlook.quality
+        ordered = sorted(
+            by_way.items(), key=lambda way: -max(quality.value for quality in way[1].values())
+        )
+        rows = []
+        for names, row in ordered:
+            cells = ((_auc(row[at]), f"{row[at].column_error:.3f}") for at in epsilons)
+            rows.append((*names, *(text for cell in cells for text in cell)))
+        heads = (head for epsilon in epsilons for head in (f"ε = {epsilon:g}", "error"))
+        return PlainTable(("method", "options", *heads), tuple(rows))
+
+    def __str__(self) -> str:
+        """As `dpicl plan` prints it."""
+        return "\n".join(str(part) for part in self._said())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        parts = (
+            part.html if isinstance(part, PlainTable) else f"<p>{escape(part)}</p>"
+            for part in self._said()
+            if part
+        )
+        return f"<div>{''.join(parts)}</div>"
+
+    def __repr__(self) -> str:
+        return f"<TablePlan of {self.dataset}: {self.rows:,} rows, {len(self.outlooks)} outlooks>"
+
+    def _said(self) -> Iterator[str | PlainTable]:
+        """The parts; of a schema, which has no name for a shell, the call that follows."""
+        best = self.recommended
+        for part in self.parts():
+            if best is None or part != self.command or not best.in_program:
+                yield part
+            else:
+                yield best.call
+
+
+def _auc(quality: Quality) -> str:
+    """The AUC with half of its interval; nothing where nothing is predicted."""
+    if quality.auc is None or quality.auc_interval is None:
+        return ""
+    return f"{quality.auc:.2f} ±{quality.auc - quality.auc_interval[0]:.2f}"
 
 
 SIGNALS = {"weak": 0.65, "medium": 0.8, "strong": 0.92}

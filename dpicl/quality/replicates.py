@@ -21,17 +21,22 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
     (2)  effective rows n:  mean of A_k / sqrt(n)  =  mean of (1),   A_k / sqrt(n) the expected
          error of n rows without noise
     (3)  classifier: probit t = a + b probit p over replicates near the p that is seen;  t there,
-         and where it is with 90 %
+         and where it is with 90 %. Of numbers gains in the place of the probit, - log(1 - R2) and
+         - log(MAE / MAE of the mean): 0 of the mean, and below 0 of what is worse
     (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing
          counted
+    (5)  the lower end of an R2 below 0, which is an error as a part of the label's variance: over
+         1 - 3 s / v,   v the variance by released shares, s the deviation that their noise gives
+         it. Noise makes rare labels frequent, and so v too large: 3, and not 1.645. The lower end
+         of an MAE: times the root of that
 
 Where the rows themselves are public, true values stand beside:
 
-    (5)  total variation of every one, two and three columns, the label among them, between released
+    (6)  total variation of every one, two and three columns, the label among them, between released
          and real rows; the mean of each
-    (6)  pMSE = mean over released and as many real rows of (p - 1/2)^2,   p what logistic
+    (7)  pMSE = mean over released and as many real rows of (p - 1/2)^2,   p what logistic
          regression says of a row's being released; 0 where nothing tells rows apart, 1/4 at most
-    (7)  classifiers fitted on released rows, and on real ones, score on rows that are held out
+    (8)  classifiers fitted on released rows, and on real ones, score on rows that are held out
 
 Step 4 is there because noise looks like signal: at a small epsilon rows of a model show a strong
 one whether or not there is any. Noise hides signal too, so that there may be more than they show.
@@ -46,7 +51,7 @@ Not covered dependence between columns that nothing counted: Z has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
@@ -59,9 +64,11 @@ from scipy.stats import ks_2samp
 
 from dpicl.contract.payment import UNPAID_TRUTH
 from dpicl.ground.errors import PrivacyError
+from dpicl.ground.progress import Update, counter
 from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import PrivateCodes, SplitTable
 from dpicl.methods.tabular_method import TabularMethod
+from dpicl.quality.bounds import doubted_bounds
 from dpicl.quality.measures import (
     MEASURES,
     OF_NUMBERS,
@@ -95,11 +102,15 @@ _MOST_PAIRS, _MOST_SETS = 200, 200
 _NEAR = 0.5
 """The share of replicates, the nearest ones, that (3) is fitted on."""
 _EDGE, _STRONGEST = 1e-4, 2.0
+_BIASED, _LEAST_LEFT = 3.0, 0.1
+"""Of equation (5)."""
 _MISFIT = 0.15
 """Of nine public tables whose counts have no noise, eight have a probit of the score within 1.645
 times this share of what rows of their model promise; the ninth, `car`, whose label is a rule over
 all columns, scores far better than these.
 """
+_NUMBER_MISFIT, _LEAST_MISFIT = 0.25, 0.06
+"""The same of the gains of (3), where a model of bins leaves out more, and the least there."""
 
 
 @dataclass(frozen=True)
@@ -126,10 +137,14 @@ def shares_of(modelled: Modelled, columns: Columns, sizes: Sequence[int]) -> np.
 
 
 class Replicates:
-    """One release, and releases of rows of its model; the same ones again each time."""
+    """One release, and releases of rows of its model; the same ones again each time. `step` is
+    called after each.
+    """
 
-    def __init__(self, point: ReleasePoint, drawn: Any) -> None:
-        self.point, self.drawn = point, drawn
+    def __init__(
+        self, point: ReleasePoint, drawn: Any, step: Callable[[], None] = lambda: None
+    ) -> None:
+        self.point, self.drawn, self._step = point, drawn, step
         self.binned = point.of_release(drawn)
         self.sizes = self.binned.encoding.bin_counts
         self.rows = max(1, round(point.method.row_count(drawn)))
@@ -162,7 +177,9 @@ class Replicates:
         truth = PrivateCodes(self.binned.encoding.encode(table))
         rows = min(self.rows, max(_MOST_ROWS, len(table)))
         drawn = self.point.method.replicate(truth, rows, self.drawn, *self.point.place, draws)
-        return table, self._modelled(drawn, draws)
+        modelled = self._modelled(drawn, draws)
+        self._step()
+        return table, modelled
 
     def _draws(self, number: int, which: str) -> Draws:
         return Draws(number, f"{self.point.contract.name} {which}", simulated=True)
@@ -229,11 +246,12 @@ class Replicates:
         labels[left] = model.classes_[np.argmax(counts)]
         return labels
 
-    def scores(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count,
-        measures).
+        measures); and the root mean square of what is added to the labels' shares.
         """
-        promised, kept = [], []
+        promised, kept, added = [], [], []
+        label = (len(self.sizes) - 1,)
         by_columns = self._labels_by_columns()
         for number in range(count):
             draws = self._draws(number, "scores")
@@ -244,15 +262,45 @@ class Replicates:
             made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
             decided = np.flatnonzero(uniform < strength - 1)
             made_up[decided, -1] = by_columns[decided]
-            bins = self._released(made_up, draws)[1].bins
+            table, modelled = self._released(made_up, draws)
+            bins = modelled.bins
+            added.append(marginal(bins, label, self.sizes) - marginal(table, label, self.sizes))
             model = learned(bins, self.sizes, draws)
             promised.append(scores(model, bins, self.sizes, means=self.means))
             kept.append(scores(model, made_up, self.sizes, means=self.means))
-        return np.array(promised), np.array(kept)
+        return np.array(promised), np.array(kept), np.sqrt(np.mean(np.square(added), axis=0))
+
+    def constants(self) -> dict[str, float]:
+        """By measure what the most frequent label scores among released rows, or the mean."""
+        shares = marginal(self.model.bins, (len(self.sizes) - 1,), self.sizes)
+        if self.means is None:
+            return {"AUC": 0.5, "accuracy": float(shares.max())}
+        known = ~np.isnan(self.means)
+        means, shares = self.means[known], shares[known]
+        apart = np.abs(means - np.average(means, weights=shares))
+        return {"R2": 0.0, "MAE": float(np.average(apart, weights=shares)) / width_of(self.means)}
+
+    def variance_left(self, added: np.ndarray) -> float:
+        """Equation (5): the part of the label's variance that the noise of its shares leaves for
+        certain.
+        """
+        assert self.means is not None
+        shares = marginal(self.model.bins, (len(self.sizes) - 1,), self.sizes)
+        known = ~np.isnan(self.means)
+        means, shares, added = self.means[known], shares[known], added[known]
+        far = (means - np.average(means, weights=shares)) ** 2
+        variance = max(float(shares @ far), 1e-12)
+        noise = float(np.sqrt(np.sum((added * far) ** 2)))
+        return max(_LEAST_LEFT, 1 - _BIASED * noise / variance)
 
 
 def quality_of(
-    point: ReleasePoint, drawn: Any, *, test: SplitTable | None = None, count: int = 40
+    point: ReleasePoint,
+    drawn: Any,
+    *,
+    test: SplitTable | None = None,
+    count: int = 40,
+    progress: Update = lambda done, total: None,
 ) -> Quality:
     """How good a release is that is there; looks at no row of a private table.
 
@@ -262,6 +310,7 @@ def quality_of(
         test: of a benchmark, the rows that were released and those that were held out: true values
             are stated beside.
         count: how often the release is simulated for the classifier; half as often for marginals.
+        progress: is given how many simulations are done, and of how many.
 
     Raises:
         PrivacyError: rows are given of a table that is no benchmark.
@@ -273,7 +322,9 @@ def quality_of(
         )
     if method.derive_stage is None or type(method).replicate is TabularMethod.replicate:
         return quality_by_noise(point)
-    again = Replicates(point, drawn)
+    fewer = max(1, count // 2)
+    is_scored = point.of_release(drawn).encoding.bin_counts[-1] > 1
+    again = Replicates(point, drawn, counter(progress, fewer + count * is_scored))
     sizes = again.sizes
     names = again.binned.encoding.names
     counted = again.model.counted
@@ -284,7 +335,7 @@ def quality_of(
     if not counted:
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen = [*singles, *with_label, *pairs]
-    found, cumulative = again.errors(chosen, max(1, count // 2))
+    found, cumulative = again.errors(chosen, fewer)
     errors = dict(zip(chosen, found.tolist(), strict=True))
     parts = None
     if test is not None:
@@ -317,22 +368,28 @@ _SIMULATED, _SURE = 12, 0.01
 """Of equations (3) and (4) for a predictor; and how far below the most frequent label it may be."""
 
 
-def beats_majority(point: ReleasePoint, drawn: Any) -> bool:
-    """Whether a classifier fitted on released rows is sure to be right about as often as the most
-    frequent label is: by the lower end of its interval, and at once where noise is next to none.
+def beats_constant(
+    point: ReleasePoint, drawn: Any, progress: Update = lambda done, total: None
+) -> bool:
+    """Whether a model fitted on released rows is sure to be right about as often as the most
+    frequent label is, and at once where noise is next to none; of a number, to be better than the
+    mean: by the lower end of its interval.
     """
     contract, method = point.contract, point.method
     rows = max(1, round(method.row_count(drawn)))
-    if contract.target.kind not in ("binary", "classes") or method.is_series(contract):
+    kind = contract.target.kind
+    if kind not in ("binary", "classes", "number") or method.is_series(contract):
         return True
     if type(method).replicate is TabularMethod.replicate:
         return True
-    if quality_by_noise(point.of_release(drawn), rows).is_little:
+    if kind != "number" and quality_by_noise(point.of_release(drawn), rows).is_little:
         return True
-    again = Replicates(point, drawn)
-    most = float(marginal(again.model.bins, (len(again.sizes) - 1,), again.sizes).max())
-    score = _scores(again, _SIMULATED, None)[MEASURES.index("accuracy")]
-    return score.low >= most - _SURE
+    again = Replicates(point, drawn, counter(progress, _SIMULATED))
+    scores = {score.measure: score for score in _scores(again, _SIMULATED, None)}
+    if kind == "number":
+        return scores["R2"].is_sure
+    accuracy = scores["accuracy"]
+    return accuracy.low >= (accuracy.constant or 0.0) - _SURE
 
 
 def _numbers(
@@ -342,12 +399,18 @@ def _numbers(
     form = again.form
     meanings = [*form.features, *([form.label] if form.label else [])]
     chance = stream(0, "quality-values", again.point.contract.name, "").generator()
+    doubts = doubted_bounds(form, again.point.contract)
     for place, meaning in enumerate(meanings):
         if meaning.categories or not sum(meaning.shares):
             continue
         fullest = int(np.argmax(meaning.shares))
         known = NumberQuality(
-            meaning.column, cumulative[place], meaning.names[fullest], meaning.shares[fullest]
+            meaning.column,
+            cumulative[place],
+            meaning.names[fullest],
+            meaning.shares[fullest],
+            bool(np.diff(meaning.ends)[fullest] > meaning.number.grain),
+            doubts.get(meaning.column, ""),
         )
         if test is not None:
             codes = again.model.bins[:, place]
@@ -377,29 +440,65 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
         return ()
     bins = again.model.bins
     model = learned(bins, again.sizes, again.draws)
-    promised, kept = again.scores(count)
+    promised, kept, added = again.scores(count)
     seen = scores(model, bins, again.sizes, means=again.means)
     true = None
     if test is not None and len(test):
         true = scores(model, test, again.sizes, means=again.means)
+    constants = again.constants()
     found = []
     for i, measure in enumerate(MEASURES if again.means is None else OF_NUMBERS):
         judged = promised[:, i], kept[:, i], np.array(seen[i])
-        interval = _interval(
-            *(special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged)
-        )
+        interval = _scaled(measure, constants[measure], judged)
+        if again.means is not None:
+            interval = _of_true_variance(measure, interval, again.variance_left(added))
         # an error in the label's own numbers
         unit = width_of(again.means) if again.means is not None and measure == "MAE" else 1.0
         estimate, low, high = (unit * value for value in interval)
         known = None if true is None else unit * true[i]
-        found.append(Score(measure, estimate, low, high, unit * seen[i], known))
+        constant = unit * constants[measure]
+        found.append(Score(measure, estimate, low, high, unit * seen[i], known, constant))
     return tuple(found)
 
 
-def _interval(
-    promised: np.ndarray, kept: np.ndarray, seen: np.ndarray
+def _scaled(
+    measure: str, constant: float, judged: tuple[np.ndarray, ...]
 ) -> tuple[float, float, float]:
-    """Estimate, low and high of equations (3) and (4); nearer replicates count more."""
+    """Estimate, low and high of what replicates promise and keep, and what is seen."""
+    if measure in MEASURES:
+        shares = [special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged]
+        return _three(special.ndtr(_interval(shares, _MISFIT)))
+    if measure == "R2":
+        gains = [-np.log(np.maximum(1 - scored, _EDGE)) for scored in judged]
+        return _three(1 - np.exp(-np.array(_interval(gains, _NUMBER_MISFIT, _LEAST_MISFIT))))
+    gains = [-np.log(np.maximum(scored, _EDGE) / constant) for scored in judged]
+    estimate, low, high = _interval(gains, _NUMBER_MISFIT, _LEAST_MISFIT)
+    # the larger the gain, the smaller the error
+    return _three(np.minimum(1, constant * np.exp(-np.array([estimate, high, low]))))
+
+
+def _three(values: Any) -> tuple[float, float, float]:
+    estimate, low, high = np.asarray(values).tolist()
+    return estimate, low, high
+
+
+def _of_true_variance(
+    measure: str, interval: tuple[float, float, float], left: float
+) -> tuple[float, float, float]:
+    """Equation (5)."""
+    estimate, low, high = interval
+    if measure == "MAE":
+        return estimate, low * np.sqrt(left), high
+    return estimate, low / left if low < 0 else low, high
+
+
+def _interval(
+    judged: Sequence[np.ndarray], misfit: float, least: float = 0.0
+) -> tuple[float, float, float]:
+    """Estimate, low and high of equations (3) and (4) on their scale; nearer replicates count
+    more.
+    """
+    promised, kept, seen = judged
     at = float(np.clip(seen, promised.min(), promised.max()))
     distances = np.abs(promised - at)
     width = np.sort(distances)[max(2, int(_NEAR * len(distances))) - 1]
@@ -414,15 +513,16 @@ def _interval(
     leverage = 1 / size + (at - mean) ** 2 / max(spread * size, 1e-12)
     centre = float(weights @ kept + slope * (at - mean))
     deviation = np.sqrt(
-        float(weights @ left**2) * size / freedom * (1 + leverage) + (_MISFIT * centre) ** 2
+        float(weights @ left**2) * size / freedom * (1 + leverage)
+        + (misfit * centre) ** 2
+        + least**2
     )
     far = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * deviation
-    estimate, low, high = special.ndtr([centre, centre - far, centre + far]).tolist()
-    return estimate, low, high
+    return centre, centre - far, centre + far
 
 
 def _actual(point: ReleasePoint, bins: np.ndarray, train: np.ndarray, test: np.ndarray) -> Actual:
-    """Equations (5) to (7) of rows that are given as bins; `train` and `test` are public."""
+    """Equations (6) to (8) of rows that are given as bins; `train` and `test` are public."""
     sizes = point.encoding.bin_counts
     chance = stream(0, "quality-benchmark", point.contract.name, "").generator()
     variation = {}

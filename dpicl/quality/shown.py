@@ -23,6 +23,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from dpicl.ground.errors import ParameterError, one_of
+from dpicl.ground.progress import Update, counter
 from dpicl.quality.measures import Columns, marginal
 from dpicl.quality.replicates import Replicates, shares_of
 from dpicl.quality.worth import LEVEL, ReleasePoint
@@ -59,7 +60,12 @@ class Worth:
 
 
 def shown(
-    point: ReleasePoint, drawn: Any, columns: Sequence[str] | None, pairs: int, simulations: int
+    point: ReleasePoint,
+    drawn: Any,
+    columns: Sequence[str] | None,
+    pairs: int,
+    simulations: int,
+    progress: Update = lambda done, total: None,
 ) -> list[Shown]:
     """Columns in the contract's order, then pairs.
 
@@ -67,11 +73,12 @@ def shown(
         drawn: as the method's `decode` gives it.
         columns: their names; all if None, and the label.
         pairs: so many at most, among these columns.
+        progress: is given how many simulations are done, and of how many.
 
     Raises:
         ParameterError: a name is no column of released rows.
     """
-    again = Replicates(point, drawn)
+    again = Replicates(point, drawn, counter(progress, simulations))
     form = point.method.form(again.binned.contract, point.asked)
     meanings = [*form.features, *([form.label] if form.label else [])]
     names = [meaning.column for meaning in meanings]

@@ -25,6 +25,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class ReleasedTexts:
     classifies: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TextQuality:
     """How good one release of texts is.
 
@@ -122,6 +123,14 @@ class TextQuality:
         )
         lines.append(f"texts that stand once only: {self.distinct:.3f}")
         return "\n  ".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        title, *lines = str(self).split("\n  ")
+        told = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        return f"<div><p><b>{escape(title)}</b></p><ul>{told}</ul></div>"
 
 
 def text_quality(

@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -149,8 +150,10 @@ class NumberQuality:
 
     Attributes:
         cumulative: the largest difference of shares below an edge of a bin, as it is expected.
-        fullest, share: the bin that holds most rows, and their share. Where in it a number lies is
-            guessed from the bins beside it.
+        fullest, share: the bin that holds most rows, and their share.
+        is_guessed: whether that bin has several values: where in it a number lies is guessed from
+            the bins beside it.
+        doubt: the question about its bounds, where most rows lie at one of them.
         true, mean_apart: on benchmarks, the largest difference of shares below any number, and how
             far the mean is off in standard deviations.
     """
@@ -159,6 +162,8 @@ class NumberQuality:
     cumulative: float
     fullest: str
     share: float
+    is_guessed: bool = True
+    doubt: str = ""
     true: float | None = None
     mean_apart: float | None = None
 
@@ -166,7 +171,8 @@ class NumberQuality:
 @dataclass(frozen=True)
 class Score:
     """Of a classifier that is fitted on released rows: what it is worth, the interval of 90 %
-    around that, and, of a release that is there, what it scores on these rows.
+    around that, and, of a release that is there, what it scores on these rows, and what the most
+    frequent label or the mean does.
     """
 
     measure: str
@@ -175,6 +181,20 @@ class Score:
     high: float
     promised: float | None = None
     true: float | None = None
+    constant: float | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether all of the interval is better than a constant answer; of an MAE its R2 says."""
+        return self.constant is None or self.measure == "MAE" or self.low > self.constant
+
+    @property
+    def doubt(self) -> str:
+        """What is to be said where that is not so; empty elsewhere."""
+        if self.is_sure:
+            return ""
+        answer = "the mean" if self.is_number else "one answer to all"
+        return f"not surely better than {answer}, which has {self.constant:.3g}"
 
     @property
     def is_number(self) -> bool:
@@ -203,7 +223,7 @@ class Actual:
     trained: tuple[Trained, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Quality:
     """How good one release is; empty where nothing of the kind is known.
 
@@ -288,7 +308,9 @@ class Quality:
         better = f"epsilon {enough:.3g} or more, " if is_more else ""
         # where a program holds the rows, no contract has a file
         in_program = self.point.contract.source.frame
-        compared = "`session.plan(schema)`" if in_program else f"`dpicl plan {self.dataset}`"
+        compared = (
+            "`dpicl.Session().plan(schema)`" if in_program else f"`dpicl plan {self.dataset}`"
+        )
         return (
             f"{self.dataset}: at {round(self.row_count or 0):,} rows and epsilon {self.epsilon:g}, "
             f"{self.method} {self.worth}; expected {better}fewer columns or bins, more rows, or "
@@ -365,7 +387,9 @@ class Quality:
                 f"average, {max(apart):.3f} at most"
             )
         for one in self.numbers:
-            if one.share >= _MOSTLY:
+            if one.doubt:
+                yield one.doubt
+            elif one.share >= _MOSTLY and one.is_guessed:
                 yield (
                     f"{one.share:.0%} of {one.column} lie in one bin, {one.fullest}: where in it "
                     f"is guessed; state `bins` where public knowledge has some"
@@ -381,10 +405,55 @@ class Quality:
         )
         return [(what, marginals) for what, marginals in named if marginals]
 
+    @property
+    def _title(self) -> str:
+        return f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}"
+
     def __str__(self) -> str:
-        return "\n  ".join(
-            [f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}", *self.sentences()]
-        )
+        return "\n  ".join([self._title, *self.sentences()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        lines = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences())
+        return f"<div><p><b>{escape(self._title)}</b></p><ul>{lines}</ul></div>"
+
+    def to_frame(self) -> Any:
+        """All of it as a pandas DataFrame, a line for each error and score: what it is `of`, the
+        `name` of columns or of the measure, what is `expected`, from `low` to `high` with 90 %,
+        what a `constant` answer scores, and on benchmarks what is `true`.
+        """
+        import pandas as pd  # half a second to import
+
+        lines: list[tuple[Any, ...]] = [
+            (kind, " & ".join(error.columns), error.expected, None, None, None, error.true)
+            for kind, marginals in self.kinds
+            for error in marginals
+        ]
+        lines += [
+            (
+                "shares below a number",
+                number.column,
+                number.cumulative,
+                None,
+                None,
+                None,
+                number.true,
+            )
+            for number in self.numbers
+        ]
+        lines += [
+            ("model", one.measure, one.estimate, one.low, one.high, one.constant, one.true)
+            for one in self.scores
+        ]
+        lines += [
+            ("noise of averages", name, error, None, None, None, None)
+            for name, error in self.noise.items()
+        ]
+        figures = ("expected", "low", "high", "constant", "true")
+        frame = pd.DataFrame(lines, columns=["of", "name", *figures])
+        return frame.astype(dict.fromkeys(figures, "float64"))
 
     def sentences(self) -> Iterator[str]:
         """All that is known of a release that is there, without ends."""
@@ -412,6 +481,7 @@ class Quality:
                 f"{score.measure} of a {'model' if score.is_number else 'classifier'} fitted on "
                 f"released rows: {score.estimate:.3g}, {LEVEL:.0%} between {score.low:.3g} and "
                 f"{score.high:.3g}; on released rows it would seem {score.promised:.3g}{in_truth}"
+                f"{score.doubt and f'; {score.doubt}'}"
             )
         if not self.columns and not self.noise:
             yield (

@@ -2,6 +2,7 @@
 published, at no further cost.
 """
 
-from dpicl.release.release import Demonstrations, Release
+from dpicl.release.demonstrations import Demonstrations
+from dpicl.release.release import Release
 
 __all__ = ["Demonstrations", "Release"]

@@ -54,7 +54,12 @@ class CollectedRelease(Release):
         clients = self.published.drawn.clients
         deviation = self.collection.sent_questions.label_deviation(clients)
         risk = self._point.label_risk(clients, deviation)
-        return (CLIENTS_PAY, str(self.received), *([risk] if risk else []))
+        return (
+            CLIENTS_PAY,
+            str(self.received),
+            *([risk] if risk else []),
+            *self.doubted_bounds,
+        )
 
     @property
     def certificate(self) -> NoReturn:

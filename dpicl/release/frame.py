@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dpicl.ground.errors import DpiclError
+from dpicl.ground.warned import warn
 
 if TYPE_CHECKING:
     from dpicl.data.conditions import Where
@@ -95,7 +95,7 @@ class ReleasedTable(pd.DataFrame):
             )
         self._release.write(Path(path), form, len(self), self._where)
         if form == "csv" and (told := self._release.contract.formula_warning):
-            warnings.warn(f"{Path(path).name}{told}", stacklevel=3)
+            warn(f"{Path(path).name}{told}")
 
 
 def _is_plain(path: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:

@@ -36,7 +36,7 @@ from dpicl.ground.files import is_free, locked
 from dpicl.ground.printable import tell_holder
 from dpicl.ground.shutdown import passing
 from dpicl.ground.validation import validate
-from dpicl.home.accounts import differing_caps, one_ledger, open_ledger
+from dpicl.home.accounts import OF_CALL, differing_caps, one_ledger, open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Ledger
 from dpicl.methods import DEFAULTS, METHODS, Options, on_texts, tabular, unit_of
@@ -186,7 +186,7 @@ def release_once(planned: PlannedRelease, settings: Settings) -> PublishedReleas
         ]
         if settings.given is not None and settings.states_cap:
             stated = replace(account_of(contract, method), name=made.account)
-            spent += differing_caps([stated], settings, "of this call")
+            spent += differing_caps([stated], settings, OF_CALL)
     if isinstance(contract, Contract):
         drawn: Any = tabular(method).decode(made.content, contract, planned.point)
     else:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ _WEIGHT, _BIN, _LINEAR = 0.1, 0.3, 3.0
 adds is learned, and a slope, where a category has 1.
 """
 _SHOWN = 9
+GIVEN_ROWS = "rows that were given to `fit`, as private as these"
 _STEPS = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
 _UNLIKE, _LEAST = 1 / 500, 1e-9
 """Of `Cautious`: t, the rows that may have another answer, and the least probability."""
@@ -368,9 +370,21 @@ class Predictor(Pipeline):  # type: ignore[misc]
         self.labels = labels
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """What it predicts from which columns; scikit-learn's own shows every array."""
+        """What it predicts, what it was fitted on, and from which columns; scikit-learn's own
+        shows every array.
+        """
         columns = ", ".join(meaning.column for meaning in self.steps[0][1].meanings)
-        return f"Predictor of {self.labels.meaning.column} by {columns}"[:N_CHAR_MAX]
+        fitted_on = getattr(self, "_fitted_on", "nothing yet")
+        return (f"Predictor of {self.labels.meaning.column}, fitted on {fitted_on}, by {columns}")[
+            :N_CHAR_MAX
+        ]
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """What a notebook shows: the same above the steps."""
+        shown = super()._repr_mimebundle_(**options)
+        if "text/html" in shown:
+            shown["text/html"] = f"<p>{escape(repr(self))}</p>{shown['text/html']}"
+        return shown
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -384,7 +398,10 @@ class Predictor(Pipeline):  # type: ignore[misc]
         return super().__getitem__(place)
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Predictor:
-        """Fit the model to other rows than the released ones."""
+        """Fit the model to other rows than the released ones, which says of itself that it may
+        then be as private as these.
+        """
+        self._fitted_on = GIVEN_ROWS
         super().fit(X, None if y is None else self.labels.read(y), **params)
         return self
 
@@ -489,7 +506,9 @@ def fitted(
     else:
         model = DummyClassifier()
     model.fit(shown, learned)
-    return Predictor([("bins", Bins(form.features)), ("model", model)], labels)
+    predictor = Predictor([("bins", Bins(form.features)), ("model", model)], labels)
+    predictor._fitted_on = "released rows only"
+    return predictor
 
 
 def _lines(meaning: Meaning) -> np.ndarray:

@@ -13,8 +13,7 @@ Guarantee   none spent: everything here is post-processing of what was charged, 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -35,16 +34,19 @@ from dpicl.data.conditions import Where, conditional_form, warn_of_whole_groups
 from dpicl.data.related_rows import drawn_rows
 from dpicl.data.values import RowForm, central_form
 from dpicl.ground.docstrings import with_arguments_of
-from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import finite
 from dpicl.ground.nouns import many
+from dpicl.ground.progress import progress
 from dpicl.ground.randomness import Draws
 from dpicl.ground.typed_calls import typed_calls
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
+from dpicl.ground.warned import warn
 from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.base import CellCost, draws_for
 from dpicl.methods.grid import points
 from dpicl.methods.tabular_method import Released, TabularMethod, no_model
+from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.one_release import PublishedRelease
 
 if TYPE_CHECKING:
@@ -54,107 +56,6 @@ if TYPE_CHECKING:
     from dpicl.quality.worth import ReleasePoint
     from dpicl.release.certificate import Certificate
     from dpicl.release.frame import ReleasedTable
-
-FORMS = ("jsonl", "text", "chat", "alpaca", "sharegpt")
-_ASKED = "Write one record."
-"""In the place of a question about a row that has no label."""
-
-
-@dataclass(frozen=True)
-class Demonstrations:
-    """Texts with their answers, in the order of a prompt.
-
-    Attributes:
-        pairs: a text that ends in the question, and its answer; the answer is empty where the table
-            has no label.
-        question: what every text ends in.
-        origin: contract, method and epsilon, for a line of JSON.
-        instruction: what a model is told first; empty where the question says all.
-        between: what parts demonstrations in a prompt.
-    """
-
-    pairs: tuple[tuple[str, str], ...]
-    question: str
-    origin: Mapping[str, Any]
-    instruction: str = ""
-    between: str = "\n"
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self.pairs)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    @property
-    def _turns(self) -> list[tuple[str, str]]:
-        """What is asked and what is answered: where the table has no label, the text itself."""
-        return [(text, answer) if answer else (_ASKED, text) for text, answer in self.pairs]
-
-    def text(self) -> str:
-        """What a completion model is shown: a demonstration a line."""
-        return self.between.join(f"{text} {answer}".rstrip() for text, answer in self.pairs)
-
-    def chat(self) -> list[dict[str, str]]:
-        """Turns of a chat: the user asks, the assistant answers."""
-        return [
-            {"role": role, "content": content}
-            for text, answer in self.pairs
-            for role, content in (("user", text), ("assistant", answer))
-        ]
-
-    def alpaca(self) -> list[dict[str, str]]:
-        """Records of instruction, input and output."""
-        told = self.instruction or self.question
-        return [
-            {
-                "instruction": told.removesuffix(" Answer:") or asked,
-                "input": asked.removesuffix(self.question or asked).rstrip(),
-                "output": answer,
-            }
-            for asked, answer in self._turns
-        ]
-
-    def sharegpt(self) -> list[dict[str, list[dict[str, str]]]]:
-        """A conversation of each demonstration."""
-        return [
-            {"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": answer}]}
-            for asked, answer in self._turns
-        ]
-
-    def jsonl(self) -> str:
-        """A line of JSON each: text, answer and where they are from; `dpicl ask --demos` reads
-        it.
-        """
-        return "\n".join(
-            _json({**self.origin, "text": text, "answer": answer}) for text, answer in self.pairs
-        )
-
-    def to_datasets(self) -> Any:
-        """A `datasets.Dataset` of Hugging Face with the columns text and answer. Raises DpiclError:
-        that package is not installed.
-        """
-        try:
-            from datasets import Dataset
-        except ModuleNotFoundError:
-            raise DpiclError(
-                "to_datasets: needs the package datasets; type `pip install datasets`"
-            ) from None
-        return Dataset.from_list([{"text": text, "answer": answer} for text, answer in self.pairs])
-
-    def in_form(self, form: str) -> str:
-        """The content of a file: `text`, `jsonl`, `chat` in one line, `alpaca` or `sharegpt` a line
-        each.
-        """
-        if form == "chat":
-            return _json({"messages": self.chat()})
-        if form in ("alpaca", "sharegpt"):
-            return "\n".join(map(_json, getattr(self, form)()))
-        return str(getattr(self, form)())
-
-
-def _json(content: Any) -> str:
-    return json.dumps(content, ensure_ascii=False)
-
 
 ROWS = 10_000
 """Of a table, where no number is given and none is publicly stated."""
@@ -220,7 +121,8 @@ class Release:
     @property
     def worth(self) -> tuple[str, ...]:
         """What it is worth, in a sentence: by what noise does to as many rows as it says there are.
-        Nothing of what is not known by that: `quality()` says more.
+        Nothing of what is not known by that: `quality()` says more. Then the questions of
+        `caveats` about bounds.
         """
         from dpicl.quality.worth import quality_by_noise
 
@@ -230,7 +132,19 @@ class Release:
         drawn = self.published.drawn
         rows = round(method.row_count(drawn)) if method.derive_stage else contract.population
         quality = quality_by_noise(self._point.of_release(drawn), rows)
-        return (f"{method.title} {quality.worth}.",) if quality.noise else ()
+        known = (f"{method.title} {quality.worth}.",) if quality.noise else ()
+        return (*known, *self.doubted_bounds)
+
+    @cached_property
+    def doubted_bounds(self) -> tuple[str, ...]:
+        """Questions about bounds that most released rows lie at; none of averages and texts."""
+        method = METHODS[self.method]
+        if not isinstance(method, TabularMethod) or method.derive_stage is None:
+            return ()
+        from dpicl.quality.bounds import doubted_bounds
+
+        form = self._form.seen(self._usual.codes)
+        return tuple(doubted_bounds(form, self.contract).values())
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -242,7 +156,7 @@ class Release:
             (_COUNTED, local and not benchmark),
             (_HELD_OUT, getattr(self.contract, "split", None)),
         )
-        return tuple(sentence for sentence, applies in said if applies)
+        return (*self.doubted_bounds, *(sentence for sentence, applies in said if applies))
 
     @property
     def certificate(self) -> Certificate:
@@ -394,21 +308,30 @@ class Release:
 
     def predictor(self) -> Any:
         """A scikit-learn pipeline fitted on released rows only: it takes a DataFrame of the
-        contract's columns and predicts the label.
+        contract's columns and predicts the label. Where it is not surely better than the mean of a
+        number, or than the most frequent label, a warning says so.
 
         Raises:
             ParameterError: the method releases no rows.
         """
         from threadpoolctl import threadpool_limits
 
-        from dpicl.quality.replicates import beats_majority
+        from dpicl.quality.replicates import beats_constant
         from dpicl.release.predictor import fitted
 
-        rows, drawn = self._usual, self.published.drawn
-        with threadpool_limits(1):
-            is_sure = beats_majority(self._point, drawn)
-        count = tabular(self.method).row_count(drawn)
-        return fitted(rows, self._form, self.contract, count, is_sure=is_sure)
+        drawn = self.published.drawn
+        with progress(f"{self.dataset}: fitting", "simulations") as update, threadpool_limits(1):
+            rows = self._usual
+            is_sure = beats_constant(self._point, drawn, update)
+            count = tabular(self.method).row_count(drawn)
+            predictor = fitted(rows, self._form, self.contract, count, is_sure=is_sure)
+        if not is_sure:
+            instead = "the mean" if self.contract.target.kind == "number" else "one answer to all"
+            warn(
+                f"{self.dataset}: nothing in the release shows that what it predicts is better "
+                f"than {instead}; expected a larger epsilon or more rows, or columns that say more"
+            )
+        return predictor
 
     def quality(self, simulations: int = 20) -> Quality:
         """How good the release is, from what was released alone: errors of marginals, a
@@ -439,8 +362,11 @@ class Release:
             check_published(self.contract, partial(content_digest, self.contract, rows), settings)
             test = split_table(rows, self.contract)
         # matrices are small: more threads take four times the processor's time
-        with threadpool_limits(1):
-            return quality_of(self._point, self.published.drawn, test=test, count=simulations)
+        doing = f"{self.dataset}: how good the release is"
+        with progress(doing, "simulations") as update, threadpool_limits(1):
+            return quality_of(
+                self._point, self.published.drawn, test=test, count=simulations, progress=update
+            )
 
     def plot(
         self, columns: Sequence[str] | None = None, pairs: int = 3, simulations: int = 10
@@ -467,8 +393,9 @@ class Release:
 
         simulations = whole("simulations", simulations, _FEWEST, None)
         pairs = whole("pairs", pairs, 0)
-        with threadpool_limits(1):
-            panels = shown(self._point, self.published.drawn, columns, pairs, simulations)
+        doing = f"{self.dataset}: plotting"
+        with progress(doing, "simulations") as update, threadpool_limits(1):
+            panels = shown(self._point, self.published.drawn, columns, pairs, simulations, update)
         return columns_figure(panels)
 
     def _repr_html_(self) -> str:
@@ -485,7 +412,7 @@ class Release:
         else:
             heads = "".join(f"<th>{escape(name)}</th>" for name in rows.column_names)
             cells = (
-                "".join(f"<td>{escape(str(value))}</td>" for value in row.values())
+                "".join(f"<td>{escape(_cell(value))}</td>" for value in row.values())
                 for row in rows.to_pylist()
             )
             sample = f"<table><tr>{heads}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
@@ -542,6 +469,11 @@ class Release:
         return tabular(self.method).rows(
             release.drawn, self.contract, release.planned.point, self._draws, count
         )
+
+
+def _cell(value: object) -> str:
+    """As pandas shows it."""
+    return "<NA>" if value is None else str(value)
 
 
 def whole(

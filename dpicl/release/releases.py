@@ -339,7 +339,7 @@ def check_quotes(quotes: Iterable[AccountQuote]) -> None:
                 f"epsilon={quote.cost.epsilon:.6g}, spent {quote.before.epsilon:.6g} of cap "
                 f"{quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
                 "expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget "
-                f"{line.account} --cap EPSILON`{quote.cap_reason}"
+                f"{line.account} --cap EPSILON` or `Session().set_cap`{quote.cap_reason}"
             )
 
 

@@ -30,11 +30,12 @@ from dpicl.home.accounts import one_ledger, open_ledger
 from dpicl.home.benchmarks import check_published, content_digest
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts
+from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.names import WRITER, ReleaseFacts
 from dpicl.release.one_release import PublishedRelease, planned_release
 from dpicl.release.pipelines import declared_pipelines, model_named
 from dpicl.release.readers import fingerprint
-from dpicl.release.release import Demonstrations, Release, whole
+from dpicl.release.release import Release, whole
 from dpicl.release.releases import NamedRelease, named_releases, paying_account, spending_sentence
 from dpicl.release.request import PlannedRelease, ReleaseRequest, period_of
 

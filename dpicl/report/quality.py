@@ -77,6 +77,8 @@ def quality_page(quality: Quality | TextQuality) -> str:
 
 
 def _sections(quality: Quality) -> Iterator[Section]:
+    if doubts := [number.doubt for number in quality.numbers if number.doubt]:
+        yield Section("bounds", "Bounds", tuple(map(Paragraph, doubts)))
     for what, marginals in quality.kinds:
         shown = largest(marginals, _MOST)
         known = 2 + (shown[0].true is not None)  # of benchmarks, what is true too
@@ -95,19 +97,23 @@ def _sections(quality: Quality) -> Iterator[Section]:
         )
         yield Section(what.replace(" ", "-"), f"Errors of {what}", (Paragraph(_COUNTED), table))
     if quality.scores:
-        known = 5 + (quality.scores[0].true is not None)
+        known = 6 + (quality.scores[0].true is not None)
+        constant = "the mean" if quality.scores[0].is_number else "one answer to all"
         heads = (
             "measure",
             "estimate",
             f"{LEVEL:.0%} between",
             "and",
+            constant,
             "promised by its own rows",
             "true",
         )
-        numbers = attrgetter("estimate", "low", "high", "promised", "true")
+        numbers = attrgetter("estimate", "low", "high", "constant", "promised", "true")
         rows = ((score.measure, *map(_number, numbers(score)))[:known] for score in quality.scores)
         table = TableBlock.of("A classifier", heads[:known], rows)
-        yield Section("classifier", "A classifier", (Paragraph(JUDGED), table))
+        unsure = (f"{score.measure}: {score.doubt}." for score in quality.scores if score.doubt)
+        blocks: tuple[Block, ...] = (Paragraph(JUDGED), table, *map(Paragraph, unsure))
+        yield Section("classifier", "A classifier", blocks)
     if quality.noise:
         rows = ((name, _number(error)) for name, error in quality.noise.items())
         table = TableBlock.of("Noise of averages", ("column", "share of its range"), rows)

@@ -12,8 +12,9 @@ import time
 import pytest
 
 from dpicl.cli.planned_run import _look
-from dpicl.cli.terminal import HEARTBEAT, QUIET, Count, counted
+from dpicl.cli.terminal import HEARTBEAT, Count, counted
 from dpicl.ground.files import write_json
+from dpicl.ground.progress import QUIET
 from dpicl.home.settings import Settings
 from dpicl.report import REPORT
 from dpicl.runs.artefacts import PART, PROMPTS, RESULTS

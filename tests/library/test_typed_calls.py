@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,12 @@ SCHEMA = {"columns": {"age": {"type": "integer", "bounds": [0, 120]}}}
         ({"shots": True}, "shots=True: expected a whole number"),
         ({"trust": None}, "trust=<NoneType>: expected a text"),
         ({"population": 2.5}, "population=2.5: expected a whole number"),
+        ({"epsilon": "1"}, "epsilon='1': expected a number"),
+        ({"epsilon": True}, "epsilon=True: expected a number"),
+        ({"epsilon": None}, "epsilon=<NoneType>: expected a number"),
+        ({"budget": "3"}, "budget='3': expected a number"),
+        ({"population": "90"}, "population='90': expected a whole number"),
+        ({"window": "2"}, "window='2': expected a whole number"),
     ],
 )
 @pytest.mark.parametrize("call", ["protect", "quote"])
@@ -32,8 +41,44 @@ def test_an_argument_of_another_type_is_named(
 ) -> None:
     session = dpicl.Session(tmp_path / "home")
     with pytest.raises(ParameterError, match=sentence):
-        getattr(session, call)("rows.csv", SCHEMA, epsilon=1, **changes)
+        getattr(session, call)("rows.csv", SCHEMA, **{"epsilon": 1} | changes)
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "changes", "sentence"),
+    [
+        ("ask", {"epsilon": "1"}, "epsilon='1': expected a number"),
+        ("ask", {"epsilon": 1, "count": "9"}, "count='9': expected a whole number"),
+        ("collect", {"epsilon": "1"}, "epsilon='1': expected a number"),
+        ("collect", {"epsilon": 1, "sending_epsilon": "1"}, "sending_epsilon='1': expected a num"),
+        ("plan", {"rows": "9"}, "rows='9': expected a whole number"),
+        ("plan", {"epsilons": ["1"]}, "epsilons=<list>: expected a list of numbers"),
+        ("plan", {"epsilons": "1"}, "epsilons='1': expected a list of numbers"),
+    ],
+)
+def test_a_text_is_no_number_of_any_call(
+    tmp_path: Path, call: str, changes: dict[str, Any], sentence: str
+) -> None:
+    session = dpicl.Session(tmp_path / "home")
+    places = {"ask": ("letters", ["Who?"]), "collect": ("shop", "reports"), "plan": (SCHEMA,)}
+    with pytest.raises(ParameterError, match=sentence):
+        getattr(session, call)(*places[call], **changes)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, np.float32(1), np.int8(1), Fraction(1), Decimal(1)])
+def test_every_number_is_one(value: Any) -> None:
+    @typed_call
+    def called(epsilon: float, epsilons: Sequence[float] = ()) -> float:
+        return float(epsilon)
+
+    assert called(value, [value, value]) == called(value, np.array([1.0, 2])) == 1
+
+
+@pytest.mark.parametrize("rows", ["10", 2.5, True])
+def test_an_example_has_a_number_of_rows(rows: Any) -> None:
+    with pytest.raises(ParameterError, match="rows=.*: expected a whole number"):
+        dpicl.example(rows)
 
 
 def test_a_single_query_is_no_list_of_letters(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ def _run(
 @pytest.mark.parametrize(
     "kind, question",
     [
-        pytest.param("classes", "What is the plan?", marks=pytest.mark.exhaustive),
-        ("nullable number", "What is the height?"),
+        pytest.param("classes", "What is the value of plan?", marks=pytest.mark.exhaustive),
+        ("nullable number", "What is the value of height?"),
     ],
 )
 def test_a_run_asks_for_one_of_the_answers_and_measures_it(

@@ -98,9 +98,9 @@ def test_nor_is_it_taken_from_a_program(place: Place, value: Any) -> None:
         ),
     ]
     for call in calls:
-        with pytest.raises(ParameterError, match="epsilon=.*expected a (finite )?number >"):
+        with pytest.raises(ParameterError, match="epsilon=.*expected a (finite )?number"):
             call()
-    with pytest.raises(DpiclError, match="epsilon: got"):
+    with pytest.raises(DpiclError, match="epsilon: got|budget=.*: expected a number"):
         session.protect(
             rows, schema, epsilon=1, account="a", budget="9" if value is None else value
         )

@@ -527,7 +527,7 @@ def test_a_type_that_is_lost_or_taken_from_rows_is_noticed(monkeypatch: pytest.M
         ["a\nb", "c"],
         ["Answer: no", "Answer: yes"],
         ["no", "Answer: no"],
-        ["What is the y? Answer: 1", "1"],
+        ["What is the value of y? Answer: 1", "1"],
         ["1", "1 1"],
     ],
 )
@@ -553,4 +553,4 @@ def test_a_demonstration_has_its_whole_label(
     )
     pairs = release.demonstrations(2).pairs
     assert {answer for _, answer in pairs} == {*labels} and len(pairs) == 2
-    assert all(before.endswith("What is the y? Answer:") for before, _ in pairs)
+    assert all(before.endswith("What is the value of y? Answer:") for before, _ in pairs)

@@ -36,7 +36,7 @@ from dpicl.methods import METHODS, tabular
 from dpicl.methods.grid import draw, points
 from dpicl.quality.gate import check_noise
 from dpicl.quality.outlook import plan_table
-from dpicl.quality.replicates import beats_majority
+from dpicl.quality.replicates import beats_constant
 from dpicl.quality.simulate import Candidate, population, trial
 from dpicl.quality.worth import ReleasePoint
 from dpicl.release.predictor import Predictor, fitted
@@ -72,7 +72,7 @@ class Made:
     def predictor(self) -> Predictor:
         """As `release.predictor()` has it."""
         count = self.method.row_count(self.drawn)
-        is_sure = beats_majority(self.point, self.drawn)
+        is_sure = beats_constant(self.point, self.drawn)
         return fitted(self.rows, self.form, self.contract, count, is_sure=is_sure)
 
     def table(self, count: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract
+from dpicl.contract.draft import Draft, DraftColumn
 from dpicl.contract.load import contract_digest, parse_contract
+from dpicl.contract.parts import asked_about
 from dpicl.data.central.aggregate import assign, partition
 from dpicl.data.central.exact_counts import row_bins, row_encoding
 from dpicl.data.prompts import row_demonstrations
@@ -68,7 +71,7 @@ def test_columns_and_a_label_are_a_whole_contract() -> None:
     assert bins[1].tolist() == [7, 8, 3, 7, 0], "missing values are the last bin of a column"
     first, second = row_demonstrations(bins, np.zeros((2, 4)), central_form(contract), contract)
     assert "The since is 2015-01-01." in first and first.endswith(
-        "What is the churned? Answer: yes"
+        "What is the value of churned? Answer: yes"
     )
     assert "The Größe (cm) is unknown. The plan is unknown." in second and second.endswith(
         "Answer: no"
@@ -164,3 +167,22 @@ def test_what_cannot_be_derived_is_one_sentence(changes: dict[str, Any], sentenc
     with pytest.raises(DeclarationError) as caught:
         customers(**changes)
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [("gekündigt?", "gekündigt"), ("bought_again", "bought again"), ("y", "y"), ("?", "?")],
+)
+def test_a_question_that_nobody_states_asks_for_the_value_of_a_column(
+    column: str, words: str
+) -> None:
+    assert asked_about(column) == words
+    stated = (
+        DraftColumn("age", "integer", (18, 100)),
+        DraftColumn(column if column != "?" else "x", "category", categories=("ja", "nein")),
+    )
+    words = words if column != "?" else "x"
+    draft = Draft("shop", "shop.csv", stated, stated[1].name, ("ja",))
+    assert draft.contract().target.question == f"Is the value of {words} ja?"
+    plain = replace(draft, positive=()).contract()
+    assert plain.target.question == f"What is the value of {words}?"

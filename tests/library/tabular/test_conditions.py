@@ -128,9 +128,12 @@ def test_the_same_question_has_the_same_answer_and_files_are_certified(
         ({"spent": None}, "where spent=.*: expected values, as .* not nullable"),
         (
             {"age": (50, 40)},
-            "released model meets: expected one that some rows of it meet",
+            r"where age=\(50, 40\): expected the least first, then the largest",
         ),
-        ({"age": 17}, "where=a condition that no row"),
+        ({"age": 17}, "where age=17: expected some of its bounds, 18 to"),
+        ({"age": [3, 900]}, "where age=.*: expected some of its bounds, 18 to"),
+        ({"age": (200, 300)}, r"where age=\(200, 300\): expected some of its bounds, 18 to"),
+        ({"age": (None, 3)}, "where age=.*: expected some of its bounds, 18 to"),
         ({"age": 40.5}, "where=a condition that no row"),
     ],
 )

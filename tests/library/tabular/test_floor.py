@@ -14,7 +14,7 @@ from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import PrivateTable
 from dpicl.methods import tabular
 from dpicl.methods.grid import draw, points
-from dpicl.quality.replicates import beats_majority
+from dpicl.quality.replicates import beats_constant
 from dpicl.quality.simulate import Candidate, population
 from dpicl.quality.worth import ReleasePoint
 from dpicl.release.predictor import Cautious, fitted
@@ -73,7 +73,7 @@ def test_where_noise_is_all_that_is_learned_the_most_frequent_label_is_answered(
     asked = points(own, Candidate(method, {}, 4).unit(contract, (epsilon,)))
     draws = Draws(0, contract.name, simulated=True)
     ((cell, drawn),) = draw(own, table, contract, asked, draws, {}).items()
-    is_sure = beats_majority(ReleasePoint(contract, own, asked[cell]), drawn)
+    is_sure = beats_constant(ReleasePoint(contract, own, asked[cell]), drawn)
     released = own.rows(drawn, contract, asked[cell], draws)
     form = own.form(contract.with_bins(own.chosen_bins(drawn)), asked[cell])
     model = fitted(released, form, contract, own.row_count(drawn), is_sure=is_sure)
