@@ -410,6 +410,16 @@ class Fold:
         return any(account.spent for account in self.accounts.values())
 
     @property
+    def is_closed(self) -> bool:
+        """Whether this is what a restore left, and no command has stated a cap since: nothing can
+        be spent.
+        """
+        begun = self.anew.sequence
+        return 0 < begun == self.restored[0] and not any(
+            account.capped_by[1] > begun for account in self.accounts.values()
+        )
+
+    @property
     def branch(self) -> dict[str, str]:
         """What a record says of where the chain began anew; nothing where it never did."""
         return {BRANCH: self.anew.hash} if self.anew.hash else {}
