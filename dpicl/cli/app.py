@@ -182,7 +182,10 @@ def budget(
     ] = None,
     cap: Annotated[
         float | None,
-        typer.Option(help="Set the account's cap on epsilon, whatever its contract declares."),
+        typer.Option(
+            help="Set the account's cap on epsilon. It holds, whatever contracts declare, until it "
+            "is set again."
+        ),
     ] = None,
     delta: Annotated[
         float | None, typer.Option(help="With --cap: the cap on delta. Default: unchanged.")
@@ -191,7 +194,7 @@ def budget(
         str | None,
         typer.Option(
             help="Set the most epsilon that a user may charge, as USER=EPSILON, whatever contracts "
-            "declare."
+            "have declared so far."
         ),
     ] = None,
     other_file: Annotated[
@@ -203,8 +206,8 @@ def budget(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what accounts have spent and have left, or set a cap or a user's share. Of one account,
-    show what each release was charged, and who spent how much.
+    """Show what accounts have spent and have left; set a cap. Of one account, show what each
+    release was charged, and who spent how much; set a user's share.
     """
     from dpicl.cli.budget import (
         change_cap,

@@ -340,8 +340,9 @@ class Budget(Frozen):
     fitted.
     """
     epsilon: Annotated[float, Field(gt=0)] | None = None
-    """Cap on the total epsilon of all releases of the account, in nats; a cap set later by
-    `dpicl budget` replaces it.
+    """Cap on the total epsilon of all releases of the account, in nats. Where a charged account has
+    a larger cap, the next charge by this contract lowers it; one that `dpicl budget` has set holds
+    instead of this.
     """
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Delta of the cap; 0 where every mechanism is pure, as those for tables are without

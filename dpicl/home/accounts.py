@@ -400,6 +400,7 @@ def declared_accounts(settings: Settings) -> tuple[list[Account], list[str]]:
     accounts: list[Account] = []
     unknown: list[str] = []
     with open_ledger(settings) as ledger:
+        ledger = ledger.trial()  # rows are bound to an account by a charge alone
         opened = {account.name for account in ledger.accounts() if not account.benchmark}
         for name in (*settings.contract_names(), *settings.text_names()) if opened else ():
             with suppress(DpiclError):  # a contract that breaks a rule is reported where it is used

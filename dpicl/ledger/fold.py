@@ -318,7 +318,7 @@ class AccountState:
 
     def has_stated(self, account: Account) -> bool:
         """Whether it ever took these caps from a contract: a later decision on others was made
-        knowing these.
+        knowing these, so that nobody is warned of them.
         """
         return [account.epsilon_cap, account.delta_cap] in self.stated
 
@@ -329,7 +329,7 @@ class AccountState:
 
     @property
     def is_decided_now(self) -> bool:
-        """Whether its caps are those of a command, which no contract has lowered since."""
+        """Whether its caps are those of a command, which no contract lowers."""
         last, by_command = self.capped_by
         return 0 < last == by_command
 

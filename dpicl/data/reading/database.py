@@ -219,8 +219,12 @@ def query_batches(
                     raise SourceError(late)
                 yield typed_table(pa.table(dict(columns)), contract, WHERE)
         except (Refusal, sqlite3.Error) as error:
-            refused = f"{dataset}: the database refuses the contract's query ({_kind(error)})"
-            raise SourceError(late if deadline.has_passed() else refused) from None
+            if deadline.has_passed():
+                raise SourceError(late) from None
+            refused = f"{dataset}: the database refuses the contract's query"
+            raise SourceError(f"{refused} ({_kind(error)})").with_details(
+                f"{refused} ({_kind(error)}{_identifier(error)})"
+            ) from None
 
 
 def _address(query: QuerySource, dataset: str) -> Any:
@@ -254,3 +258,26 @@ def _kind(error: Exception) -> str:
     address.
     """
     return str(error) if isinstance(error, Refusal) else type(error).__name__
+
+
+_FAULTS = (
+    "no such table",
+    "no such column",
+    "no such function",
+    "ambiguous column name",
+    "syntax error",
+    "incomplete input",
+)
+"""How SQLite names what is wrong in the text of a query, which is public."""
+
+
+def _identifier(error: Exception) -> str:
+    """What else says which mistake it is, for the holder of the rows: the SQLSTATE of a server, the
+    code of SQLite; never more of a message than one of `_FAULTS`.
+    """
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorname", "")  # from Python 3.11 on
+        fault = next((fault for fault in _FAULTS if fault in str(error)), "")
+        return "".join(f", {word}" for word in (code, fault) if word)
+    sqlstate = error.sqlstate if isinstance(error, Refusal) else None
+    return f", SQLSTATE {sqlstate}" if sqlstate else ""
