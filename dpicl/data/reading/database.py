@@ -272,12 +272,11 @@ _FAULTS = (
 
 
 def _identifier(error: Exception) -> str:
-    """What else says which mistake it is, for the holder of the rows: the SQLSTATE of a server, the
-    code of SQLite; never more of a message than one of `_FAULTS`.
+    """What else says which mistake it is, for the holder of the rows: the SQLSTATE of a server; of
+    SQLite one of `_FAULTS`, which is all of its message that is told, or its code.
     """
     if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorname", "")  # from Python 3.11 on
-        fault = next((fault for fault in _FAULTS if fault in str(error)), "")
-        return "".join(f", {word}" for word in (code, fault) if word)
+        named = (fault for fault in _FAULTS if fault in str(error))
+        return f", {next(named, error.sqlite_errorname)}"
     sqlstate = error.sqlstate if isinstance(error, Refusal) else None
     return f", SQLSTATE {sqlstate}" if sqlstate else ""
