@@ -421,9 +421,14 @@ class Privacy(Frozen):
 
     @model_validator(mode="after")
     def _person_given(self) -> Privacy:
-        if (self.unit == "person") != (self.person is not None):
+        if self.unit == "person" and self.person is None:
             raise ValueError(
-                "unit and person disagree; expected `person:` exactly when `unit: person`"
+                "`unit: person` without whose rows are whose; expected `person: {id_column: NAME, "
+                "max_rows: NUMBER}` beside it"
+            )
+        if self.unit != "person" and self.person is not None:
+            raise ValueError(
+                f"`person:` beside `unit: {self.unit}`; expected `unit: person`, or no `person:`"
             )
         return self
 

@@ -317,7 +317,7 @@ def _check_places(texts: Iterable[str], known: set[str], key: str) -> Problems:
             yield key, "has an unmatched brace", "places written {field}"
         for name, spec, conversion in places:
             if name not in known or spec or conversion:
-                yield key, f"place {{{name}}} names no field", "one of: " + ", ".join(sorted(known))
+                yield key, f"place {{{name}}} names no field", one_of(name, sorted(known))
 
 
 _PARTS, _CLASSES = 30, 20

@@ -414,7 +414,9 @@ def declared_accounts(settings: Settings) -> tuple[list[Account], list[str]]:
                             )
                         )
                     except SourceError as error:
-                        unknown.append(f"{error}; its cap is compared with no account's")
+                        unknown.append(
+                            f"{error}; so nobody can tell whether its cap is that of its account"
+                        )
     return accounts, unknown
 
 

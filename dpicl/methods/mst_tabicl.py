@@ -168,7 +168,7 @@ class MstTabicl(CentralRows[NoisyCounts]):
         if not delta or not (privacy.budget.benchmark or privacy.budget.delta):
             raise PrivacyError(
                 f"{contract.name}: its budget has no delta, which gaussian noise needs; expected "
-                f"budget.delta, or noise laplace"
+                "`privacy: {budget: {delta: 1e-6}}` in the contract or schema, or noise laplace"
             )
         if not privacy.budget.benchmark and delta > float(privacy.budget.delta):
             raise PrivacyError(

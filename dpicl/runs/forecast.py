@@ -62,10 +62,8 @@ class Forecast:
     @property
     def sentence(self) -> str:
         """What is left and for how long, in one sentence."""
-        budget = (
-            f"account {self.account}: epsilon {self.left:.4g} is left, a new period costs "
-            f"{self.cost:.4g}"
-        )
+        left = f"epsilon {self.left:.4g} is left" if self.left > 0 else "nothing is left"
+        budget = f"account {self.account}: {left}, a new period costs {self.cost:.4g}"
         if not self.due:
             return f"{budget}; what is released stands, and the scheduled runs cost nothing"
         if self.is_enough:
