@@ -340,9 +340,8 @@ class Budget(Frozen):
     fitted.
     """
     epsilon: Annotated[float, Field(gt=0)] | None = None
-    """Cap on the total epsilon of all releases of the account, in nats. Where a charged account has
-    a larger cap, the next charge by this contract lowers it; one that `dpicl budget` has set holds
-    instead of this.
+    """Cap on the total epsilon of all releases of the account, in nats. A charge by this contract
+    lowers a larger cap of the account; one that `dpicl budget` has set holds instead of this.
     """
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Delta of the cap; 0 where every mechanism is pure, as those for tables are without
@@ -421,15 +420,9 @@ class Privacy(Frozen):
 
     @model_validator(mode="after")
     def _person_given(self) -> Privacy:
-        if self.unit == "person" and self.person is None:
-            raise ValueError(
-                "`unit: person` without whose rows are whose; expected `person: {id_column: NAME, "
-                "max_rows: NUMBER}` beside it"
-            )
-        if self.unit != "person" and self.person is not None:
-            raise ValueError(
-                f"`person:` beside `unit: {self.unit}`; expected `unit: person`, or no `person:`"
-            )
+        if (self.unit == "person") != (self.person is not None):
+            expected = "`unit: person` with `person: {id_column: NAME, max_rows: NUMBER}`"
+            raise ValueError(f"unit and person disagree; expected {expected}, or neither")
         return self
 
 

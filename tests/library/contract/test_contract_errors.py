@@ -262,7 +262,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     "person without an id": (
         "privacy.unit",
         "person",
-        "expected `person: {id_column: NAME, max_rows: NUMBER}` beside it",
+        "expected `unit: person` with `person: {id_column: NAME, max_rows: NUMBER}`, or neither",
         "privacy",
     ),
     "a benchmark without a split": ("split", REMOVED, "how a benchmark's rows are held out"),
