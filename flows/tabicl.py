@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,9 +42,11 @@ from flows.maintenance import (
     resubmit_later,
     scheduled_run,
 )
+from flows.run_log import announced, tell_refusals_in_one_sentence
 from flows.runtime import local_cluster
 
 log = logging.getLogger("dpicl.flows")
+tell_refusals_in_one_sentence()
 
 
 def task_runner() -> TaskRunner[Any]:
@@ -112,11 +114,12 @@ def sweep(
                 "the state folder that all workers share: a scheduled run does not go by its "
                 "working directory",
             )
-        with held(flow_run.id, settings):
+        with held(flow_run.id, settings), ExitStack() as stack:
             name = run_id
             begun = resume or flow_run.run_count > 1
             if not name:
                 name, begun = folder_name(pipeline, flow_run, settings)
+            stack.enter_context(announced(name, settings))
             when = flow_run.expected_start_time
             run = make_plan(pipeline, changes or {}, name, resume=begun, period=period, when=when)
             plan = _begun(run, settings, is_on_pool=flow_run.work_pool_name is not None)

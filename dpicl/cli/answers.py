@@ -447,6 +447,10 @@ class RestoredState:
     """Number of the last record in the backup."""
     record: int
     """Number of the record that closes the budgets."""
+    in_use: str | None
+    """Another state home in which the same ledger is in use, and stays so until a cap is stated
+    in this one; null where there is none.
+    """
     accounts: Sequence[RestoredAccount]
     """Every account."""
 
@@ -457,6 +461,12 @@ class RestoredState:
             f"{self.backup_record}; record {self.record} of the ledger says so"
         )
         yield table_of(RestoredAccount, self.accounts)
+        if self.in_use is not None:
+            yield (
+                f"The same ledger is in use in {self.in_use}, and stays so: this copy can be read, "
+                f"and removed again. `dpicl budget NAME --cap CAP` here puts it in that one's "
+                f"place, whose ledger is refused then."
+            )
         yield (
             f"What was released after {self.taken_utc} is not in it, and nobody here can know all "
             f"of it. So every cap is 0 now, also of an account that is opened later, until you "

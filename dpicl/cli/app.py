@@ -24,7 +24,7 @@ from dpicl.cli.run import list_pipelines, run
 from dpicl.cli.state import model_app, state_app
 from dpicl.cli.terminal import INTERRUPTION, leave_to_python, say, show_models, stoppable
 from dpicl.cli.verify import verify
-from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.ground.errors import DpiclError, ParameterError, closest
 from dpicl.ground.printable import filter_streams
 from dpicl.ground.progress import QUIET
 from dpicl.ground.shutdown import INTERRUPTED
@@ -183,7 +183,10 @@ def budget(
     ] = None,
     cap: Annotated[
         float | None,
-        typer.Option(help="Set the account's cap on epsilon, whatever its contract declares."),
+        typer.Option(
+            help="Set the account's cap on epsilon. It holds, whatever contracts declare, until it "
+            "is set again."
+        ),
     ] = None,
     delta: Annotated[
         float | None, typer.Option(help="With --cap: the cap on delta. Default: unchanged.")
@@ -192,7 +195,7 @@ def budget(
         str | None,
         typer.Option(
             help="Set the most epsilon that a user may charge, as USER=EPSILON, whatever contracts "
-            "declare."
+            "have declared so far."
         ),
     ] = None,
     other_file: Annotated[
@@ -204,8 +207,8 @@ def budget(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what accounts have spent and have left, or set a cap or a user's share. Of one account,
-    show what each release was charged, and who spent how much.
+    """Show what accounts have spent and have left; set a cap. Of one account, show what each
+    release was charged, and who spent how much; set a user's share.
     """
     from dpicl.cli.budget import (
         change_cap,
@@ -320,7 +323,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except TyperException as error:
-        text = _as_typed(error.format_message())
+        text = _as_typed(error)
         if "\n" in text:  # the help of a command group without a command
             print(text, file=sys.stderr)
             sys.exit(2)
@@ -335,16 +338,22 @@ def main() -> None:
     sys.exit(code)
 
 
-def _as_typed(text: str) -> str:
-    """An option that a command has not is named as it was typed, not by what it means where there
-    is one.
+def _as_typed(error: TyperException) -> str:
+    """What is wrong. An option that a command has not is named as it was typed, not by what it
+    means where there is one, and so is the one that was perhaps meant.
     """
+    if not hasattr(error, "possibilities"):
+        return error.format_message()
+    text = error.message
     for name in (
         word.removeprefix("--").partition("=")[0] for word in sys.argv if word.startswith("--")
     ):
         if name in SAME:
             text = re.sub(rf"(No such option: )--{SAME[name]}\b", rf"\g<1>--{name}", text)
-    return text
+    context = getattr(error, "ctx", None)
+    known = [option for param in context.command.params for option in param.opts] if context else []
+    meant = closest(text.rpartition(" ")[2], known)
+    return f"{text}; did you mean {meant}?" if meant else text
 
 
 def _refuse(sentence: str) -> NoReturn:

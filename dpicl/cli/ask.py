@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.cli.budget import print_quotes, warn_of_caps
-from dpicl.cli.terminal import counted, errors, note, say
+from dpicl.cli.terminal import counted, errors, note, say, waiting
 from dpicl.contract.load import contract_digest
 from dpicl.contract.parts import Target
 from dpicl.contract.pipeline import Cell
@@ -134,11 +134,13 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
                     certificate_of(out).name,
                     "a new file; the certificate of another release stands there",
                 )
-        release = release_of(request, settings)
-        with warnings.catch_warnings(record=True) as noted:
+        with waiting("releasing"):
+            release = release_of(request, settings)
+        with warnings.catch_warnings(record=True) as noted, waiting(f"writing {out.name}"):
             what = release.write(out, files.form, files.rows, where)
         note(*dict.fromkeys(str(one.message) for one in noted), to=errors)
-        told = (*release.worth, release.statement, *release.spent, *release.caveats)
+        with waiting("working out what the release is worth"):
+            told = (*release.worth, release.statement, *release.spent, *release.caveats)
         note(f"{out.name}: {what}", *dict.fromkeys(told))
         if files.card:
             release.card(out)
@@ -146,11 +148,13 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
         if files.quality is not None:
             from dpicl.report.quality import quality_page
 
-            found = release.quality()
+            with waiting("working out how good the release is"):
+                found = release.quality()
             write_text(files.quality, quality_page(found))
             note(str(found))
         if files.plot is not None:
-            release.plot().savefig(files.plot, dpi=144)
+            with waiting(f"drawing {files.plot.name}"):
+                release.plot().savefig(files.plot, dpi=144)
         warn_of_caps(accounts_of([(request.dataset, release.method)], settings), settings)
 
 
@@ -163,7 +167,8 @@ def print_price(request: ReleaseRequest, files: Files, *, as_json: bool) -> None
     """
     settings = Settings.from_environment()
     _checked(files, request, settings)
-    quotes = quote_of(request, settings)
+    with waiting("working out the price"):
+        quotes = quote_of(request, settings)
     print_quotes(quotes, as_json=as_json)
     check_quotes(quotes)
 
@@ -207,7 +212,7 @@ def _check_new(paths: Sequence[Path]) -> None:
                 pass
         except OSError as error:
             raise ParameterError(
-                "out", path.name, f"a new file in a folder that can be written ({error.strerror})"
+                "out", path, f"a new file in a folder that can be written ({error.strerror})"
             ) from None
 
 

@@ -14,7 +14,7 @@ from dpicl.contract.base import IN_FULL
 from dpicl.contract.draft import unreplaced
 from dpicl.contract.load import accepted
 from dpicl.contract.odcs import odcs_text
-from dpicl.contract.rules import advice
+from dpicl.contract.rules import advice, may_ask_clients
 from dpicl.contract.text import PUBLISHED
 from dpicl.data.central.exact_counts import bin_count
 from dpicl.data.reading.source import locate
@@ -107,11 +107,9 @@ def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
         )
         say(f"{path.name}: ok: {what}", *_unreplaced(content))
         return
-    say(
-        f"{path.name}: ok: {many(len(contract.columns), 'column')}, shots "
-        f"{', '.join(map(str, contract.shots))}",
-        *_unreplaced(content),
-    )
+    what = f"{many(len(contract.columns), 'column')}, shots {', '.join(map(str, contract.shots))}"
+    draft = "a draft, which releases nothing until `draft: true` and all marks are gone"
+    say(f"{path.name}: {draft if contract.draft else 'ok'}: {what}", *_unreplaced(content))
     _print_derived(contract)
     say(*(f"warning: {sentence}" for sentence in advice(contract)))
 
@@ -160,19 +158,21 @@ def _print_derived(contract: Contract) -> None:
         else _KINDS[target.kind]
     )
     table.add_row("label", "stated" if contract.label else "none", answers)
-    parts = [f"{attribute.name} {attribute.part_count}" for attribute in contract.attributes]
-    table.add_row(
-        "for clients",
-        _origin(bool(contract.local), 1),
-        _few(parts) + (f", label {target.count}" if contract.label else ""),
-    )
-    groups = [
-        f"{k} by " + " and ".join(key if key == "label" else key.column for key in keys)
-        for k, keys in sorted(contract.group_keys.items())
-    ]
-    table.add_row(
-        "groups", _origin(bool(contract.groups), 1), _few(groups, "; ", 3) if groups else "none"
-    )
+    if may_ask_clients(contract):
+        parts = [f"{attribute.name} {attribute.part_count}" for attribute in contract.attributes]
+        table.add_row(
+            "for clients",
+            _origin(bool(contract.local), 1),
+            _few(parts) + (f", label {target.count}" if contract.label else ""),
+        )
+    if contract.groups or contract.is_benchmark:
+        groups = [
+            f"{k} by " + " and ".join(key if key == "label" else key.column for key in keys)
+            for k, keys in sorted(contract.group_keys.items())
+        ]
+        table.add_row(
+            "groups", _origin(bool(contract.groups), 1), _few(groups, "; ", 3) if groups else "none"
+        )
     text = contract.wording[1].text
     table.add_row(
         "prompts",

@@ -124,9 +124,13 @@ def contribute(app: typer.Typer) -> None:
             command = point.load()
         except (ModuleNotFoundError, DpiclError) as error:
             anything = {"allow_extra_args": True, "ignore_unknown_options": True}
-            app.command(name, hidden=True, add_help_option=False, context_settings=anything)(
-                _missing(error)
-            )
+            app.command(
+                name,
+                hidden=True,
+                add_help_option=False,
+                context_settings=anything,
+                help="(not installed here; called, it says what is missing)",
+            )(_missing(error))
             continue
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)

@@ -111,12 +111,14 @@ def print_forecasts(*, as_json: bool) -> None:
         except DpiclError as error:  # after the pipelines that can be forecast
             refused.append(error)
     note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
-    show(accounts, [table_of(ForecastAccount, accounts)], as_json=as_json)
+    table = [table_of(ForecastAccount, accounts)] if accounts else []
+    show(accounts, table, as_json=as_json)
     if not as_json:
         series, unknown = series_forecasts(settings)
         note(
             f"{many(len(scheduled), 'scheduled pipeline')}; repeating a release within its period "
-            "is free; benchmarks have no cap",
+            "is free; benchmarks have no cap"
+            + ("" if accounts else ", and no account with one pays for a scheduled run"),
             *_uncharged(scheduled),
             *(line.sentence for line in series),
             *unknown,

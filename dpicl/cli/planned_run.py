@@ -13,7 +13,16 @@ from typing import Any
 
 from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.executors import Execute
-from dpicl.cli.terminal import Count, console, counted, errors, note, say_json, when_stopped
+from dpicl.cli.terminal import (
+    Count,
+    console,
+    counted,
+    errors,
+    note,
+    say_json,
+    waiting,
+    when_stopped,
+)
 from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.pipeline import Unit
 from dpicl.ground.errors import RunError, StageFailed
@@ -49,7 +58,8 @@ def do_run(
     """Plan, run on so many workers, one per core if not said, and show how far it is; returns the
     run's folder.
     """
-    folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
+    with waiting("planning the run"):
+        folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
     when_stopped(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it")
     note(f"run {folder.name}")
     plan = read_plan(folder)
@@ -186,8 +196,9 @@ def print_dry_run(
             if not (run_folder(settings, plan.run_id) / "units" / key / RESULTS).exists()
         }
     else:
-        check_plan(plan, settings)
-        plan, asked = settled_plan(plan, settings)
+        with waiting("planning the run"):
+            check_plan(plan, settings)
+            plan, asked = settled_plan(plan, settings)
     to = errors if as_json else console
     quotes = quote_plan(plan, settings, units.values())
     if plan.pipeline.reports is None:

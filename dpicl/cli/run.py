@@ -23,7 +23,7 @@ from dpicl.cli.options import (
     named_model,
     typed_place,
 )
-from dpicl.cli.terminal import note, refuse_all, say, show, typed_values
+from dpicl.cli.terminal import note, refuse_all, say, show, typed_values, waiting
 from dpicl.ground.errors import DeclarationError, DpiclError
 from dpicl.home.settings import SHIPPED_PIPELINES, Settings
 
@@ -183,7 +183,8 @@ def run(
         run_id = resume
     if pipeline is None:
         raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
-    execute = executor_named(executor)
+    with waiting("starting"):
+        execute = executor_named(executor)
     with Settings.from_environment().entered():
         if dry_run:
             from dpicl.cli.planned_run import print_dry_run

@@ -164,6 +164,7 @@ def restore(
         taken_utc=done.manifest.taken_utc,
         backup_record=done.manifest.record,
         record=done.record,
+        in_use=done.in_use,
         accounts=[RestoredAccount(account.name, epsilon) for account, epsilon in done.accounts],
     )
     show(answer, answer.lines(), as_json=as_json)

@@ -171,7 +171,8 @@ class Count:
     def line(self, seconds: float) -> str:
         """All of it in words, with the time that it has taken."""
         many = "" if self.total is None else f" {self.done} of {self.total} {self.of}"
-        passed = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+        minutes, rest = divmod(round(seconds), 60)
+        passed = f"{seconds:.0f} s" if seconds < 100 else f"{minutes} min {rest} s"
         return ", ".join(part for part in (self.doing + many, self.detail, passed) if part)
 
 
@@ -207,6 +208,44 @@ def counted(
             stop.set()
             watcher.join()
         show()
+
+
+_PATIENCE = 1.0
+"""Seconds between two looks at what goes on; what takes less is not shown."""
+
+
+@contextmanager
+def waiting(doing: str) -> Iterator[None]:
+    """Show on a terminal what goes on that has no parts to count, and for how long. The cursor
+    stays where the line begins: what is printed meanwhile takes its place, and nothing of it is
+    left. Nothing elsewhere, with --quiet, or where logs are JSON.
+    """
+    if QUIET.is_set() or not errors.is_interactive or Settings.from_environment().logs == "json":
+        yield
+        return
+    begun = time.monotonic()
+    done = threading.Event()
+    terminal = errors.file
+
+    def put(text: str) -> None:
+        terminal.write(f"\x1b[2K{text}\r")
+        terminal.flush()
+
+    def watch() -> None:
+        is_shown = False
+        while not done.wait(_PATIENCE):
+            put(f"{printable(doing)}, {time.monotonic() - begun:.0f} s"[: errors.width - 1])
+            is_shown = True
+        if is_shown:
+            put("")
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
 
 
 @contextmanager

@@ -340,8 +340,8 @@ class Budget(Frozen):
     fitted.
     """
     epsilon: Annotated[float, Field(gt=0)] | None = None
-    """Cap on the total epsilon of all releases of the account, in nats; a cap set later by
-    `dpicl budget` replaces it.
+    """Cap on the total epsilon of all releases of the account, in nats. A charge by this contract
+    lowers a larger cap of the account; one that `dpicl budget` has set holds instead of this.
     """
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Delta of the cap; 0 where every mechanism is pure, as those for tables are without

@@ -18,6 +18,7 @@ from dpicl.contract.models import Contract
 from dpicl.contract.parts import Attribute, GroupKey, Label, Prompts, Template
 from dpicl.contract.relations import check_relations
 from dpicl.contract.text import TextFile
+from dpicl.ground.errors import one_of
 from dpicl.ground.types import LABEL
 
 MAX_LEVELS = 256
@@ -169,7 +170,7 @@ def _check_column(contract: Contract, name: str, key: str) -> Problems:
         yield (
             key,
             f"names {name!r}, which is not a column",
-            "one of: " + ", ".join(contract.columns),
+            one_of(name, contract.columns),
         )
 
 
@@ -298,7 +299,7 @@ def _check_template(
             yield (
                 f"{key}.words.{name}.field",
                 f"names {word.field!r}, which is not there",
-                "one of: " + ", ".join(fields),
+                one_of(word.field, fields),
             )
         yield from _check_places(word.texts, set(fields), f"{key}.words.{name}.texts")
     yield from _check_places([template.text], set(fields) | set(template.words), f"{key}.text")
@@ -316,7 +317,7 @@ def _check_places(texts: Iterable[str], known: set[str], key: str) -> Problems:
             yield key, "has an unmatched brace", "places written {field}"
         for name, spec, conversion in places:
             if name not in known or spec or conversion:
-                yield key, f"place {{{name}}} names no field", "one of: " + ", ".join(sorted(known))
+                yield key, f"place {{{name}}} names no field", one_of(name, sorted(known))
 
 
 _PARTS, _CLASSES = 30, 20
@@ -325,9 +326,17 @@ _ROWS = 1000
 """Sampled rows below which noise on their averages is large."""
 
 
+def may_ask_clients(contract: Contract) -> bool:
+    """Whether clients may report its rows one by one: that needs a public number of rows, or is
+    stated.
+    """
+    is_counted = contract.privacy.neighbours == "replace-one"
+    return is_counted or bool(contract.local) or contract.is_benchmark
+
+
 def advice(contract: Contract) -> Iterator[str]:
     """One sentence on everything that usually buys noise, by the key that it is about."""
-    for attribute in contract.attributes:
+    for attribute in contract.attributes if may_ask_clients(contract) else ():
         if attribute.part_count > _PARTS:
             yield (
                 f"columns.{attribute.column}: clients report one of {attribute.part_count} "

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import functools
 import traceback
+import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
@@ -134,10 +135,26 @@ def one_of(name: str, known: Iterable[str], those: str = "") -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'a'?` of the closest; nothing where none is close."""
+    close = closest(name, known)
+    return f"; did you mean {_short(close)!r}?" if close else ""
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The name that was perhaps meant: a similar one, or one that goes on where this one ends;
+    whatever the letters' case and accents.
+    """
     from difflib import get_close_matches  # only where something is wrong
 
-    close = get_close_matches(name, list(known), 1)
-    return f"; did you mean {_short(close[0])!r}?" if close else ""
+    by_letters = {_plain(word): word for word in known}
+    close = get_close_matches(_plain(name), by_letters, 1)
+    if not close and len(name) > 1:
+        close = [letters for letters in by_letters if letters.startswith(_plain(name))]
+    return by_letters[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    letters = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
 class SourceError(DpiclError):

@@ -413,6 +413,7 @@ def declared_accounts(settings: Settings) -> tuple[list[Account], list[str]]:
     accounts: list[Account] = []
     unknown: list[str] = []
     with open_ledger(settings) as ledger:
+        ledger = ledger.trial()  # rows are bound to an account by a charge alone
         opened = {account.name for account in ledger.accounts() if not account.benchmark}
         for name in (*settings.contract_names(), *settings.text_names()) if opened else ():
             with suppress(DpiclError):  # a contract that breaks a rule is reported where it is used
@@ -426,7 +427,9 @@ def declared_accounts(settings: Settings) -> tuple[list[Account], list[str]]:
                             )
                         )
                     except SourceError as error:
-                        unknown.append(f"{error}; its cap is compared with no account's")
+                        unknown.append(
+                            f"{error}; so nobody can tell whether its cap is that of its account"
+                        )
     return accounts, unknown
 
 

@@ -9,7 +9,8 @@ something is charged a second time unseen.
     place     keys, releases, then the ledger: each appears whole
     open      anchor and receipts see the new record, and the mark goes
 
-Killed anywhere, the same command goes on.
+Killed anywhere, the same command goes on. Beside the home in which the same ledger is in use, the
+copy can be read, and that home goes on.
 
 A sealed backup of what budgets hang on: the ledger at one moment, the keys, and every release that
 it knows as published.
@@ -71,6 +72,7 @@ from dpicl.ledger.anew import adopt as adopt_ledger
 from dpicl.ledger.anew import restore as restore_ledger
 from dpicl.ledger.keys import Anchor, Head
 from dpicl.ledger.store import LedgerCopy
+from dpicl.ledger.witness import Seen
 
 MANIFEST = "backup.json"
 KEYS = KEY.parent.name
@@ -203,14 +205,16 @@ _DEPTHS = {KEYS: 2, RELEASED: 3, REGISTRY: 1}
 
 @dataclass(frozen=True)
 class Restored:
-    """What was restored, the record that says so, all accounts with what they have spent, and what
-    this user's witness had seen of accounts that had spent more.
+    """What was restored, the record that says so, all accounts with what they have spent, what
+    this user's witness had seen of accounts that had spent more, and the home in which the same
+    ledger is in use and stays so.
     """
 
     manifest: BackupManifest
     record: int
     accounts: list[tuple[Account, float]]
     witnessed: list[tuple[str, float]]
+    in_use: str | None
 
 
 def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
@@ -423,7 +427,9 @@ def _open(settings: Settings, manifest: BackupManifest, attempt: str) -> Restore
         ]
         spent = {account.name: epsilon for account, epsilon in accounts}
         seen = witness.read()
-        ledger.witness_anew(witness)
+        in_use = _in_use(settings, key, seen)
+        if in_use is None:
+            ledger.witness_anew(witness)
     more = (
         []
         if seen is None
@@ -433,7 +439,19 @@ def _open(settings: Settings, manifest: BackupManifest, attempt: str) -> Restore
             if account.epsilon > spent.get(account.name, 0.0)
         ]
     )
-    return Restored(manifest, int(record["sequence"]), accounts, more)
+    return Restored(manifest, int(record["sequence"]), accounts, more, in_use)
+
+
+def _in_use(settings: Settings, key: bytes, seen: Seen | None) -> str | None:
+    """Another home in which the ledger of this key still lies that the witness saw last; None of
+    one on a server, which is the same for all homes.
+    """
+    if seen is not None and seen.is_elsewhere and ledger_file(settings) is not None:
+        home = Path(seen.home)
+        with suppress(OSError):
+            if (home / LEDGER).exists() and (home / KEY).read_bytes() == key:
+                return seen.home
+    return None
 
 
 def adopt(settings: Settings) -> tuple[int, list[str]]:

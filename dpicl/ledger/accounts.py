@@ -5,7 +5,8 @@ Unit        one per account, set at its first charge.
 Neighbours  one relation per account, set at its first charge.
 Guarantee   one account per data asset: an address that is bound to an account pays there, under
             whatever name a contract knows it. A contract lowers a cap or a user's share, by a
-            charge that goes through, and never raises one.
+            charge that goes through, and never raises one. A cap that a command set holds, whatever
+            contracts say, until it is set again.
 
 Whose rows are where: which accounts pay at an address, and how an address comes to an account.
 """
@@ -104,8 +105,8 @@ def wanted(
     is_charged: bool = True,
 ) -> Account:
     """What an open account becomes by a contract, where that lowers its caps or shares and
-    `is_charged`, or comes first; one that states no cap lowers none. Raises PrivacyError: the
-    account protects something else.
+    `is_charged`, or comes first; one that states no cap lowers none, nor does any once a command
+    has set it. Raises PrivacyError: the account protects something else.
     """
     state = fold.accounts[stored.name]
     declared = replace(declared, name=stored.name, shares=_smallest(state, declared))
@@ -119,7 +120,7 @@ def wanted(
     if not is_charged:
         return stored
     stored = replace(stored, shares=declared.shares)
-    if stored.benchmark or not states_cap or state.has_stated(declared):
+    if stored.benchmark or not states_cap or state.is_decided_now:
         return stored
     assert stored.epsilon_cap is not None and declared.epsilon_cap is not None
     # 0 in a contract says nothing of delta
@@ -275,6 +276,13 @@ def payers_at(fold: Fold, addresses: Iterable[str]) -> Payers:
         {} if sure else {known[inode]: path for inode, path in inodes.items() if inode in known}
     )
     return Payers(sure, doubtful, [*mine, *inodes])
+
+
+def is_known_server(fold: Fold, addresses: Iterable[str]) -> bool:
+    """Whether an account pays for this database, or for what a server at its address has."""
+    return any(
+        address.startswith((DATABASE, PLACE)) and address in fold.assets for address in addresses
+    )
 
 
 def _inodes(address: str) -> dict[str, str]:

@@ -33,10 +33,10 @@ from dpicl.ledger.witness import Seen, Witness, WitnessedAccount
 
 PART = 1000
 """Records of which it is stored at once what they say."""
-WAY_OUT = (
+_ASIDE = "after ledger.db is put aside, with its -wal and -shm"
+_WAY_OUT = (
     "; if that is lost, `dpicl state restore` with its backup, or `dpicl ledger adopt`, which "
-    "rebuilds what was spent from the receipts: both "
-    "after ledger.db is put aside, with its -wal and -shm"
+    f"rebuilds what was spent from the receipts: both {_ASIDE}"
 )
 _SPEND_NOTHING = {"opened", "bound"}
 # A statement that stands is built and compiled once.
@@ -107,24 +107,41 @@ def check_seen(
             f"the ledger was rolled back: it ends at record {end.sequence}, but this host has "
             f"seen record {seen.sequence}; expected {expected}"
         )
-    stored = end.hash if seen.sequence == end.sequence else hash_at(connection, seen.sequence)
-    if seen.sequence and stored != seen.hash:
+    if not _holds(connection, seen, end):
         raise LedgerRefusedError(
             f"the ledger was rolled back or edited: its record {seen.sequence} is not the one "
             f"that this host has seen; expected {expected}"
         )
 
 
+def _holds(connection: Connection, seen: Head, end: Head) -> bool:
+    """Whether a chain that ends here has the record that was seen."""
+    if seen.sequence >= end.sequence:
+        return not seen.sequence or seen == end
+    return not seen.sequence or hash_at(connection, seen.sequence) == seen.hash
+
+
 def check_witness(connection: Connection, seen: Seen | None, fold: Fold) -> None:
     """The same of what the user's witness has seen, in the state home that was used last. A ledger
-    that was made anew since begins later, and a record under the key says so.
+    that was made anew since begins later, and a record under the key says so. One that a restore
+    has closed spends nothing, and is read beside the one in use.
     """
-    if seen is None:
+    if seen is None or (seen.is_elsewhere and fold.is_closed):
         return
     begins = min(connection.execute(_FIRST).scalar() or 0, fold.anew.sequence)
-    if begins <= seen.head.sequence:
-        way_out = f"{seen.home} as it was when it was used last{WAY_OUT}"
+    if begins > seen.head.sequence:
+        return
+    if not seen.is_elsewhere:
+        way_out = f"{seen.home} as it was when it was used last{_WAY_OUT}"
         check_seen(connection, seen.head, fold.head, way_out)
+    elif not _holds(connection, seen.head, fold.head):
+        raise LedgerRefusedError(
+            f"the ledger was rolled back, or a copy of it went on: here it ends at record "
+            f"{fold.head.sequence}, and {seen.home}, restored or copied from the same ledger, was "
+            f"used last and has record {seen.head.sequence}; expected DPICL_HOME={seen.home}; or, "
+            f"to go on here, `dpicl ledger adopt` {_ASIDE}: it rebuilds what was spent from the "
+            "receipts here, and from then on the other one is refused"
+        )
 
 
 # What the true records say.
@@ -305,6 +322,7 @@ class Chain:
                     fold = self._followed(connection, self._end(connection, seen))
                     check_witness(connection, witnessed, fold)
                     was_unseen = fold.has_spent and witnessed is None
+                    was_closed = fold.is_closed
                     change = Change(
                         connection,
                         self.key,
@@ -321,8 +339,10 @@ class Chain:
             if change.kinds:
                 self.anchor.advance(fold.head, seen)
             if fold.has_spent and {*change.kinds} - _SPEND_NOTHING:
+                opened = was_closed and not fold.is_closed
                 for witness in hold():
-                    witness.advance(fold, was_spent=was_unseen)
+                    if opened or not fold.is_closed:
+                        witness.advance(fold, replace=opened, was_spent=was_unseen)
 
     def check(self, *, whole: bool = False) -> int:
         """Compare the end of the chain with everything outside of it, and follow its records, with

@@ -318,7 +318,7 @@ class AccountState:
 
     def has_stated(self, account: Account) -> bool:
         """Whether it ever took these caps from a contract: a later decision on others was made
-        knowing these.
+        knowing these, so that nobody is warned of them.
         """
         return [account.epsilon_cap, account.delta_cap] in self.stated
 
@@ -329,7 +329,7 @@ class AccountState:
 
     @property
     def is_decided_now(self) -> bool:
-        """Whether its caps are those of a command, which no contract has lowered since."""
+        """Whether its caps are those of a command, which no contract lowers."""
         last, by_command = self.capped_by
         return 0 < last == by_command
 
@@ -408,6 +408,16 @@ class Fold:
     def has_spent(self) -> bool:
         """Whether an account with a cap was ever charged."""
         return any(account.spent for account in self.accounts.values())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this is what a restore left, and no command has stated a cap since: nothing can
+        be spent.
+        """
+        begun = self.anew.sequence
+        return 0 < begun == self.restored[0] and not any(
+            account.capped_by[1] > begun for account in self.accounts.values()
+        )
 
     @property
     def branch(self) -> dict[str, str]:

@@ -110,9 +110,10 @@ class Ledger:
         self._chain.close()
 
     def trial(self) -> Ledger:
-        """What this ledger says now, where an account may be opened, or its caps and shares
-        lowered, for a quote: nobody else sees it, and nothing is charged. Stored are only the rows'
-        addresses, and what a contract says of an open account that was never charged.
+        """What this ledger says now, where an account may be opened, bound to rows, or its caps and
+        shares lowered, for a quote: nobody else sees it, and nothing is charged. Stored is only at
+        which address a server answers whose database an account pays for: what is behind it may be
+        another one when rows are read.
         """
         trial = copy(self)
         trial._real = self._real or self
@@ -387,8 +388,8 @@ class Ledger:
         Raises PrivacyError: the rows belong to another account, or the account protects something
         else.
         """
-        if self._real is not None and self._real.find_account(declared, addresses, named=named):
-            self._real.ensure_account(declared, addresses, named=named)
+        if self._real is not None:
+            self._real._bind_server(declared, addresses, named=named)
         as_charged = {"states_cap": states_cap, "is_charged": self._real is not None}
 
         def found() -> tuple[Account | None, list[str]]:
@@ -413,6 +414,16 @@ class Ledger:
             if missing:
                 accounts.bind(change, account.name, missing)
             return account
+
+    def _bind_server(self, declared: Account, addresses: Sequence[str], *, named: bool) -> None:
+        """Bind all addresses of a server to the account that pays at one of them already."""
+        with self._chain.reading() as fold:
+            if not accounts.is_known_server(fold, addresses):
+                return
+            payer, missing = accounts.find(fold, declared, addresses, named=named)
+        if payer is not None and missing:
+            with self._chain.changing() as change:
+                accounts.bind(change, payer.name, missing)
 
     def bind(self, name: str, addresses: Sequence[str]) -> None:
         """Bind an open account to addresses that no account is bound to yet, and change nothing

@@ -6,7 +6,8 @@ its chain is too short, or another ledger has spent for the same rows. A file is
 its ledger's key, and holds the head, the home, and of each account with a cap what it has spent and
 the addresses of its rows. It is written after a commit, under a lock that is held from before the
 check: it only moves forward, and a crash leaves it behind, never ahead. Of benchmarks nothing is in
-it.
+it. A backup that is restored beside the home in use can be read; its ledger takes that one's place
+once a command states a cap there.
 
 Trust       holds public values only: names, addresses, costs, a hash under a secret key.
 Not covered a witness that is lost or put back together with the home, as of a whole machine;
@@ -71,11 +72,14 @@ class WitnessedAccount:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a witness knows of one ledger."""
+    """What a witness knows of one ledger, the state home in which it was used last, and whether
+    that is another one than the reader's.
+    """
 
     head: Head
     accounts: tuple[WitnessedAccount, ...]
     home: str
+    is_elsewhere: bool
 
 
 class Witness:
@@ -134,7 +138,7 @@ class Witness:
                 f"{path}: is not what dpicl wrote; expected the file as it was, or that you remove "
                 "it, after which nothing outside the state home tells what its ledger has spent"
             ) from None
-        return Seen(head, accounts, home)
+        return Seen(head, accounts, home, os.path.realpath(home) != os.path.realpath(self._home))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -189,6 +193,12 @@ class Witness:
         except OSError as error:
             self._warn(f"{self.path.parent}: {error.strerror}")
             return
+        if known is not None and known.is_elsewhere and os.path.isdir(known.home):  # noqa: PTH112
+            totals = ", ".join(f"{seen.name} epsilon {seen.epsilon:.6g}" for seen in known.accounts)
+            _tell(
+                f"{known.home}: its ledger is refused from now on, as {self._home}, restored or "
+                f"copied from the same ledger, takes its place; it had spent: {totals}"
+            )
         if known is None and was_spent:
             _tell(
                 f"{self._home}: no witness of its ledger was in {self.path.parent}; it begins "

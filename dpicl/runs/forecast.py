@@ -11,10 +11,9 @@ horizon.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice, takewhile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -36,10 +35,8 @@ from dpicl.ledger import Ledger
 from dpicl.ledger import ReleaseCharge as Release
 from dpicl.methods import METHODS
 from dpicl.release.names import PART, account_of, is_of
-from dpicl.release.pipelines import Pipeline
+from dpicl.release.pipelines import Pipeline, Schedule
 from dpicl.runs.plan import charges, draft_plan, settled_plan
-
-MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True)
@@ -65,16 +62,10 @@ class Forecast:
     @property
     def sentence(self) -> str:
         """What is left and for how long, in one sentence."""
-        budget = (
-            f"account {self.account}: epsilon {self.left:.4g} is left, a new period costs "
-            f"{self.cost:.4g}"
-        )
+        left = f"epsilon {self.left:.4g} is left" if self.left > 0 else "nothing is left"
+        budget = f"account {self.account}: {left}, a new period costs {self.cost:.4g}"
         if not self.due:
             return f"{budget}; what is released stands, and the scheduled runs cost nothing"
-        if self.is_enough and self.due == MOST_RUNS:
-            return (
-                f"{budget}; enough for the next {self.due} new periods, and no more were looked at"
-            )
         if self.is_enough:
             return f"{budget}; enough for all {self.due} new periods of {self.horizon_days} days"
         until = f", until {self.lasts_until:%Y-%m-%d}" if self.lasts_until else ""
@@ -103,10 +94,11 @@ def forecast(
     if (schedule := pipeline.schedule) is None:
         return []
     since = now or datetime.now(UTC)
+    end = since + timedelta(days=schedule.horizon_days)
     file = settings.pipelines.name
     key = f"pipelines.{name}.schedule"
     try:
-        times = CronSim(schedule.cron, since.astimezone(ZoneInfo(schedule.timezone)))
+        first = _next_run(schedule, since)
     except CronSimError:
         raise DeclarationError(
             file, f"{key}.cron", "is no cron expression", "five fields such as `0 6 * * 1`"
@@ -115,18 +107,13 @@ def forecast(
         raise DeclarationError(
             file, f"{key}.timezone", "is unknown", "a name such as Europe/Paris"
         ) from None
-    end = since + timedelta(days=schedule.horizon_days)
-    runs = list(islice(takewhile(lambda time: time <= end, times), MOST_RUNS))
-    drafted = draft_plan(name, schedule.parameters, settings, when=runs[0] if runs else now)
+    is_due = first is not None and first <= end
+    drafted = draft_plan(name, schedule.parameters, settings, when=first if is_due else now)
     plan, _ = settled_plan(drafted, settings, measure=False)
-    first_runs: dict[tuple[str, ...], datetime] = {}  # of a period of one of the data sets
-    # read once, not for every minute
-    every = [
+    every = {
         _every(settings.declared(name), plan.pipeline.methods) for name in plan.pipeline.datasets
-    ]
-    for run in runs:
-        first_runs.setdefault(tuple(period_at(releases, run) for releases in every), run)
-    paying = list(first_runs.values())
+    }
+    paying = list(_first_runs(schedule, every, since, end))
     forecasts = []
     with open_ledger(settings) as ledger:
         ledger = ledger.trial()  # none is opened, and no cap lowered
@@ -160,6 +147,28 @@ def forecast(
     return forecasts
 
 
+def _next_run(schedule: Schedule, after: datetime) -> datetime | None:
+    """The first run after a time; None where none is due any more."""
+    times = CronSim(schedule.cron, after.astimezone(ZoneInfo(schedule.timezone)))
+    return next((run for run in times if run > after), None)  # an hour may come twice
+
+
+def _first_runs(
+    schedule: Schedule, every: Collection[Every], after: datetime, end: datetime
+) -> Iterator[datetime]:
+    """Until `end`, the first run of each period of one of the data sets; runs between are passed
+    over.
+    """
+    while (run := _next_run(schedule, after)) is not None and run <= end:
+        yield run
+        midnight = run.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        while all(period_at(kind, midnight) == period_at(kind, run) for kind in every):
+            midnight += timedelta(days=1)
+            if midnight > end:
+                return
+        after = midnight - timedelta(seconds=1)
+
+
 _MOST = 20
 """Horizons that are looked ahead."""
 _CHOICES = ("epsilon", "sum_origin", "structure", "delta", "replicate")
@@ -191,8 +200,9 @@ class SeriesForecast:
     def sentence(self) -> str:
         """What is paid and for how long, in one sentence."""
         at_least = "at least " if self.more == _MOST else ""
+        less = ", as several cost less than their sum" if self.more * self.cost > self.left else ""
         further = (
-            f"enough for {at_least}{self.more} more, until {self.until}"
+            f"enough for {at_least}{self.more} more{less}, until {self.until}"
             if self.more
             else "not enough for one more"
         )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpicl.cli import options
-from dpicl.cli.terminal import check_state
+from dpicl.cli.terminal import check_state, waiting
 from dpicl.ground.errors import ParameterError
 from dpicl.home.settings import Settings
 
@@ -64,12 +64,13 @@ def audit(
     """Check that mechanisms leak no more than they state. Their epsilon is bounded from below, and
     mutants must be caught; exit code 1 if not.
     """
-    from dpicl.methods.audited import FOLDER
-    from lab.audit.others.attackers import audit_attackers
-    from lab.audit.others.report import audit_targets
-    from lab.audit.others.suites import audit_suites
-    from lab.audit.results import audit_end_to_end, audit_mechanisms, audit_membership
-    from lab.audit.transcripts.report import audit_by_transcripts
+    with waiting("loading the audits"):
+        from dpicl.methods.audited import FOLDER
+        from lab.audit.others.attackers import audit_attackers
+        from lab.audit.others.report import audit_targets
+        from lab.audit.others.suites import audit_suites
+        from lab.audit.results import audit_end_to_end, audit_mechanisms, audit_membership
+        from lab.audit.transcripts.report import audit_by_transcripts
 
     if method is not None and name != "transcripts":
         raise ParameterError(

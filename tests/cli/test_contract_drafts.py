@@ -155,6 +155,10 @@ def test_every_column_is_kept_and_a_release_follows(
     # an editor has nothing to mark
     assert not [*SCHEMA.iter_errors(json.loads(json.dumps(yaml.safe_load(file.read_text()))))]
     marked = cli("contract check kunden_daten")
+    assert marked.startswith(
+        "kunden_daten.yaml: a draft, which releases nothing until `draft: true` and all marks are "
+    )
+    assert "for clients" not in marked and "groups" not in marked
     assert f"{len(columns)} line" in marked and "; the first is line " in marked
     contract = answered(file)
     assert contract.version == 2

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
+from cronsim import CronSim
 
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.contract.periods import Every, period_at
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.ledger import Account
-from dpicl.release.pipelines import load_pipelines
+from dpicl.release.pipelines import Schedule, load_pipelines
 from dpicl.runs.forecast import forecast
 from dpicl.runs.plan import charges, draft_plan
 from tests.cli.conftest import Cli
@@ -134,6 +138,44 @@ def test_the_others_are_told_beside_a_pipeline_whose_model_is_unknown(place: Pla
     assert [line.split()[:2] for line in told.stdout.splitlines() if "till" in line] == [
         ["daily", "till"]
     ]
+
+
+def _by_every_run(schedule: Schedule, since: datetime, every: Every) -> int:
+    """New periods of a schedule, by all of its runs."""
+    end = since + timedelta(days=schedule.horizon_days)
+    runs = takewhile(
+        lambda run: run <= end,
+        CronSim(schedule.cron, since.astimezone(ZoneInfo(schedule.timezone))),
+    )
+    return len({period_at(every, run) for run in runs})
+
+
+CRONS = [
+    ("*/15 * * * *", "UTC"),
+    ("*/3 * * * *", "Europe/Berlin"),
+    ("* * * * *", "Asia/Kathmandu"),
+    ("30 1-3 * * *", "America/New_York"),
+    ("0 6 * * 1", "Europe/Paris"),
+    ("0 0 1 */2 *", "Pacific/Auckland"),
+    ("45 23 31 12 *", "UTC"),
+]
+
+
+@pytest.mark.parametrize(("cron", "timezone"), CRONS)
+@pytest.mark.parametrize("every", ["day", "week", "quarter"])
+def test_due_periods_are_those_of_every_run_however_often_it_runs(
+    place: Place, cron: str, timezone: str, every: Every
+) -> None:
+    since = datetime(2026, 1, 31, 12, 7, 30, tzinfo=UTC)
+    days = 100 if cron.startswith("*") else 400
+    timing = {"cron": cron, "timezone": timezone, "horizon_days": days}
+    declare(place, often={**DAILY, "schedule": {**DAILY["schedule"], **timing}})
+    install(place, {**shop("till", private=True), "releases": {"every": every}}, shop_rows(80))
+    settings = Settings.from_environment()
+    pipeline = load_pipelines(settings.pipelines).pipelines["often"]
+    assert pipeline.schedule is not None
+    (line,) = forecast("often", pipeline, settings, since)
+    assert line.due == _by_every_run(pipeline.schedule, since, every)
 
 
 @pytest.mark.parametrize(("every", "due"), [("once", 0), ("month", 10), ("quarter", 3)])

@@ -5,9 +5,12 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
+import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -67,7 +70,7 @@ def test_what_is_done_soon_says_nothing_and_neither_does_a_quiet_command(cli: Cl
 
 
 def test_time_is_told_in_minutes_after_a_while() -> None:
-    assert Count("running", "cells", 12, 64).line(190) == "running 12 of 64 cells, 3 min"
+    assert Count("running", "cells", 12, 64).line(190) == "running 12 of 64 cells, 3 min 10 s"
     assert Count("starting the workers", "cells").line(31) == "starting the workers, 31 s"
 
 
@@ -130,3 +133,36 @@ def test_a_run_says_what_its_models_do(place: Place) -> None:
         assert detail() == "writing the report"
         (folder / REPORT).touch()
         assert detail() == "closing the workers"
+
+
+_WAITS = """
+import time
+from dpicl.cli.terminal import say, waiting
+with waiting("releasing"):
+    time.sleep(0.2)
+say("soon done")
+with waiting("working out what the release is worth"):
+    time.sleep(2.6)
+    say("a note")
+say("done")
+"""
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_shows_that_something_goes_on_and_keeps_nothing_of_it(is_terminal: bool) -> None:
+    terminal, end = pty.openpty() if is_terminal else os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-c", _WAITS], stdout=end, stderr=end, stdin=subprocess.DEVNULL
+    ) as process:
+        os.close(end)
+        written = b""
+        with suppress(OSError):  # as a terminal ends
+            while part := os.read(terminal, 4096):
+                written += part
+        assert process.wait() == 0
+    os.close(terminal)
+    text = written.decode().replace("\r\n", "\n")
+    drawn = re.findall(r"\x1b\[2K([^\r]*)\r", text)
+    line = "working out what the release is worth"
+    assert drawn == ([f"{line}, 1 s", f"{line}, 2 s", ""] if is_terminal else [])
+    assert re.sub(r"\x1b\[2K[^\r]*\r", "", text) == "soon done\na note\ndone\n"

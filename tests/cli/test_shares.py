@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
+import dpicl
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from tests.cli.conftest import Cli
 from tests.harness import Place, install_texts, letters, shop, shop_rows, typed
 
@@ -40,6 +44,26 @@ def test_a_table_beyond_the_share_is_refused_and_opens_no_account(
     cli(f"synth shared --epsilon 0.5 --method mst_tabicl --rows 20 --out {out} --anyway")
     (account,) = json.loads(cli("budget --json"))
     assert account["epsilon_spent"] == 0.5
+
+
+def test_a_refused_call_ties_no_file_to_an_account(shared: Place, cli: Cli) -> None:
+    """By the name of an account that is open, whatever asks: a call, its price, or a list."""
+    rows = pd.DataFrame({"on": [False, True] * 40})
+    schema = {"columns": {"on": {"type": "boolean"}}}
+    dpicl.protect(rows, schema, epsilon=1, account="shared", budget=1)
+    line = f"synth shared --epsilon 1 --method mst_tabicl --rows 20 --out {shared.root / 'out.csv'}"
+    cli("budget")
+    assert cli.ended(f"{line} --dry-run")[0] == 2
+    assert "account 'shared': " in cli.refused(line)
+    with open_ledger(Settings.from_environment()) as ledger:
+        assert ledger.addresses("shared") == ["frame:shared"]
+    contracts = shared.root / "contracts"
+    content = yaml.safe_load((contracts / "shared.yaml").read_text()) | {"name": "other"}
+    del content["privacy"]["budget"]["by"]
+    (contracts / "other.yaml").write_text(yaml.safe_dump(content))
+    cli(line.replace("synth shared", "synth other"))
+    told = {row["account"]: row["epsilon_spent"] for row in json.loads(cli("budget --json"))}
+    assert told == {"shared": 1, "other": 1}
 
 
 def test_others_may_charge_more_and_what_they_paid_for_is_free(

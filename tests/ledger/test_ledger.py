@@ -187,9 +187,9 @@ def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place, ledger
     ]
 
 
-def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: Place) -> None:
-    """The number over which a cap was decided is known to whoever decided; nothing of what may be
-    spent depends on this.
+def test_a_cap_that_a_command_set_holds_until_it_is_set_again(place: Place) -> None:
+    """Whatever contracts say, those of before and later ones; of caps that are new since it was
+    decided, whoever charges is told.
     """
     lower, raised = shop(2.0, 1e-5), shop(20.0, 1e-5)
     with place.ledger() as ledger:
@@ -200,16 +200,14 @@ def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: 
         assert ledger.with_other_caps(SHOP) is None and ledger.with_other_caps(raised) is None
         higher = shop(30.0, 1e-5)
         assert ledger.ensure_account(higher) == raised == ledger.with_other_caps(higher)
-        assert ledger.with_other_caps(lower) == raised
-        assert ledger.after_charge(lower) == lower
-        ledger.reserve(release("b", cost(0.1)), stated=lower)
-        assert ledger.accounts() == [lower] and ledger.with_other_caps(lower) is None
-        # what a contract said before raises nothing again, and is not passed over
-        assert ledger.with_other_caps(raised) == lower == ledger.after_charge(raised)
-        assert ledger.ensure_account(SHOP) == lower == ledger.with_other_caps(SHOP)
-        ledger.set_cap("shop", 20.0, 1e-5)
-        # decided over a contract that said this
-        assert ledger.after_charge(lower) == raised and ledger.with_other_caps(lower) is None
+        assert ledger.with_other_caps(lower) == raised == ledger.after_charge(lower)
+        ledger.reserve(release("b", cost(0.1)), stated=lower, contract="second")
+        assert ledger.accounts() == [raised] and ledger.lowering("shop") == (None, "")
+        ledger.reserve(release("c", cost(9.0)), stated=lower, contract="second")
+        ledger.set_cap("shop", 11.0, 1e-5)
+        ledger.reserve(release("d", cost(0.1)), stated=higher)
+        with pytest.raises(BudgetError, match="of cap 11"):
+            ledger.reserve(release("e", cost(2.0)), stated=lower)
         ledger.verify()
 
 

@@ -142,7 +142,9 @@ def test_of_two_copies_that_are_both_used_one_goes_on(settings: Settings, tmp_pa
     spend(settings, "a")
     shutil.copytree(settings.home, tmp_path / "copy")
     spend(at(settings, tmp_path / "copy"), "b", people(settings))
-    assert str(tmp_path / "copy") in refusal(settings, "c"), "which one was used last"
+    sentence = refusal(settings, "c")
+    assert f"expected DPICL_HOME={tmp_path / 'copy'};" in sentence, "which one was used last"
+    assert "to go on here, `dpicl ledger adopt` after ledger.db is put aside" in sentence
     with pytest.raises(BudgetError):
         spend(at(settings, tmp_path / "copy"), "c", people(settings))
 
@@ -536,9 +538,74 @@ def test_a_backup_comes_back_and_says_what_had_been_spent(
     with open_ledger(settings) as ledger:
         ledger.set_cap("people", 2.0)
     spend(settings, "c")
-    assert "was rolled back" in refusal(away, "d", people(settings)), (
+    assert "a copy of it went on" in refusal(away, "d", people(settings)), (
         "the one that was believed lost"
     )
+
+
+@pytest.mark.parametrize("since", [0, 1])
+def test_a_backup_that_is_tried_elsewhere_leaves_the_home_in_use(
+    settings: Settings, tmp_path: Path, since: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether or not that one was charged after the backup, and after the restore."""
+    spend(settings, "a")
+    back_up(settings, tmp_path / "backup", tmp_path / "key")
+    for number in range(since):
+        spend(settings, f"since{number}")
+    before = content(settings.witnesses or Path())
+    tried = at(settings, tmp_path / "tried")
+    done = restore(tried, tmp_path / "backup", tmp_path / "key")
+    assert done.in_use == str(settings.home)
+    with open_ledger(tried) as ledger:
+        ledger.verify()
+        assert ledger.spent("people").epsilon == 1
+        with pytest.raises(BudgetError, match="closed by the restore"):
+            draw(ledger, tried, "b", account="people")
+    assert not [one for one in findings(tried) if one.is_fault and "rolled back" in one.rule]
+    assert content(settings.witnesses or Path()) == before and not caplog.records
+    if not since:
+        spend(settings, "later")
+    with pytest.raises(BudgetError, match="spent 2 of cap 2"):
+        spend(settings, "too much")
+    with open_ledger(tried) as ledger:
+        assert ledger.spent("people").epsilon == 1, "it can still be read"
+
+
+def test_a_tried_backup_takes_over_by_a_stated_cap_and_both_homes_say_so(
+    settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spend(settings, "a")
+    back_up(settings, tmp_path / "backup", tmp_path / "key")
+    spend(settings, "b")
+    tried = at(settings, tmp_path / "tried")
+    restore(tried, tmp_path / "backup", tmp_path / "key")
+    with open_ledger(tried) as ledger:
+        ledger.set_cap("people", 2.0)
+    (line,) = [record.message for record in caplog.records if record.name == "dpicl.witness"]
+    assert line.startswith(f"{settings.home}: its ledger is refused from now on, as {tried.home}")
+    assert line.endswith("it had spent: people epsilon 2")
+    sentence = refusal(settings, "c")
+    assert f"expected DPICL_HOME={tried.home};" in sentence
+    spend(tried, "c")
+    # the way back that the message names
+    for path in settings.home.glob("ledger.db*"):
+        path.unlink()
+    assert adopt(settings) == (2, [])
+    with pytest.raises(BudgetError, match="spent 2 of cap 2"):
+        spend(settings, "d")
+    assert "a copy of it went on" in refusal(tried, "d")
+
+
+def test_a_backup_takes_the_place_of_a_home_whose_ledger_is_aside(
+    settings: Settings, tmp_path: Path
+) -> None:
+    spend(settings, "a")
+    back_up(settings, tmp_path / "backup", tmp_path / "key")
+    (settings.home / "ledger.db").rename(tmp_path / "aside")
+    moved = at(settings, tmp_path / "moved")
+    assert restore(moved, tmp_path / "backup", tmp_path / "key").in_use is None
+    seen = witness_of(moved, ledger_key(moved)).read()
+    assert seen is not None and seen.home == str(moved.home)
 
 
 def test_receipts_of_an_old_copy_bring_back_no_budget(settings: Settings, tmp_path: Path) -> None:

@@ -48,7 +48,13 @@ class NoIdentity(Exception):
 
 
 class Refusal(Exception):
-    """A driver's error by its kind, a word: its message may quote a value or the address."""
+    """A driver's error by its kind, a word, and the code that the server gave, if any: its message
+    may quote a value or the address.
+    """
+
+    def __init__(self, kind: str, sqlstate: str | None = None) -> None:
+        super().__init__(kind)
+        self.sqlstate = sqlstate
 
 
 @dataclass(frozen=True)

@@ -219,8 +219,12 @@ def query_batches(
                     raise SourceError(late)
                 yield typed_table(pa.table(dict(columns)), contract, WHERE)
         except (Refusal, sqlite3.Error) as error:
-            refused = f"{dataset}: the database refuses the contract's query ({_kind(error)})"
-            raise SourceError(late if deadline.has_passed() else refused) from None
+            if deadline.has_passed():
+                raise SourceError(late) from None
+            refused = f"{dataset}: the database refuses the contract's query"
+            raise SourceError(f"{refused} ({_kind(error)})").with_details(
+                f"{refused} ({_kind(error)}{_identifier(error)})"
+            ) from None
 
 
 def _address(query: QuerySource, dataset: str) -> Any:
@@ -254,3 +258,25 @@ def _kind(error: Exception) -> str:
     address.
     """
     return str(error) if isinstance(error, Refusal) else type(error).__name__
+
+
+_FAULTS = (
+    "no such table",
+    "no such column",
+    "no such function",
+    "ambiguous column name",
+    "syntax error",
+    "incomplete input",
+)
+"""How SQLite names what is wrong in the text of a query, which is public."""
+
+
+def _identifier(error: Exception) -> str:
+    """What else says which mistake it is, for the holder of the rows: the SQLSTATE of a server; of
+    SQLite one of `_FAULTS`, which is all of its message that is told, or its code.
+    """
+    if isinstance(error, sqlite3.Error):
+        named = (fault for fault in _FAULTS if fault in str(error))
+        return f", {next(named, error.sqlite_errorname)}"
+    sqlstate = error.sqlstate if isinstance(error, Refusal) else None
+    return f", SQLSTATE {sqlstate}" if sqlstate else ""

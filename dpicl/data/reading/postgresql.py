@@ -154,7 +154,7 @@ def _refusals() -> Iterator[None]:
         RecursionError,
         ArgumentError,
     ) as error:
-        raise Refusal(type(error).__name__) from None
+        raise Refusal(type(error).__name__, getattr(error, "sqlstate", None)) from None
 
 
 @contextmanager

@@ -158,7 +158,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     "template names a missing column": (
         "prompts.central.text",
         "{agee}",
-        "expected one of: Note, age",
+        "expected one of Note, age",
     ),
     "template names the label": (
         "prompts.central.text",
@@ -177,7 +177,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     "word of a missing field": (
         "prompts.central.words.Note.field",
         "agee",
-        "expected one of: age, spent",
+        "expected one of age, spent",
     ),
     "word that hides a column": (
         "prompts.central.words.age",
@@ -210,7 +210,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     "group of a missing column": (
         "groups.2",
         [{"column": "agee", "cuts": [3]}],
-        "expected one of: age",
+        "expected one of age",
         "groups.2.0.column",
     ),
     "attribute of the label": (
@@ -236,7 +236,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         "expected at most 256",
         "local.a",
     ),
-    "check of a missing column": ("checks.0.column", "agee", "expected one of: age"),
+    "check of a missing column": ("checks.0.column", "agee", "expected one of age"),
     "unknown check": ("checks.0.rule", "in_bound", "expected 'in_bounds'"),
     "rate zero": ("privacy.sampling_rate", 0, "expected a rate in (0, 1]"),
     "rate above one": ("privacy.sampling_rate", "3/2", "expected a rate in (0, 1]"),
@@ -262,7 +262,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     "person without an id": (
         "privacy.unit",
         "person",
-        "expected `person:` exactly when `unit: person`",
+        "expected `unit: person` with `person: {id_column: NAME, max_rows: NUMBER}`, or neither",
         "privacy",
     ),
     "a benchmark without a split": ("split", REMOVED, "how a benchmark's rows are held out"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -130,16 +131,16 @@ REFUSED = {
     ),
     "no such table": (
         f"SELECT age FROM {SECRET}",
-        "people: the database refuses the contract's query (UndefinedTable)",
+        "people: the database refuses the contract's query (UndefinedTable, SQLSTATE 42P01)",
     ),
-    "no SQL": (SECRET, "refuses the contract's query (SyntaxError)"),
+    "no SQL": (SECRET, "refuses the contract's query (SyntaxError, SQLSTATE 42601)"),
     "a cast that fails": (
         "SELECT note::int AS age, height, colour, y FROM people",
-        "refuses the contract's query (InvalidTextRepresentation)",
+        "refuses the contract's query (InvalidTextRepresentation, SQLSTATE 22P02)",
     ),
     "a failure midway": (
         "SELECT 1 / (age - 99) AS age, height, colour, y FROM many",
-        "refuses the contract's query (DivisionByZero)",
+        "refuses the contract's query (DivisionByZero, SQLSTATE 22012)",
     ),
 }
 
@@ -148,6 +149,32 @@ REFUSED = {
 def test_a_bad_query_is_refused_in_one_sentence(name: str) -> None:
     sql, expected = REFUSED[name]
     assert expected in refusal(asking(sql))
+
+
+@pytest.mark.parametrize(
+    ("sql", "fault"),
+    [
+        (f"SELECT age FROM {SECRET}", "no such table"),
+        (f"SELECT {SECRET} AS age FROM people", "no such column"),
+        (f"SELECT {SECRET}(age) FROM people", "no such function"),
+        ("SELECT age FRM people WHERE note = 'x'", "syntax error"),
+        # a message of its own, which may quote a value
+        ("SELECT json_extract(note, '$') AS age FROM people", "SQLITE_ERROR"),
+    ],
+)
+def test_a_file_s_mistake_is_named_to_who_holds_the_rows_alone(
+    sql: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "small.db")) as made:
+        made.executescript(
+            f"CREATE TABLE people (age, note); INSERT INTO people VALUES (1, '{SECRET}')"
+        )
+    monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{tmp_path / 'small.db'}")
+    told = "people: the database refuses the contract's query (OperationalError"
+    assert refusal(asking(sql)) == f"{told}, {fault})"
+    with pytest.raises(DpiclError) as caught:
+        load(asking(sql))
+    assert str(caught.value) == f"{told})"
 
 
 OTHERS = (
