@@ -172,7 +172,8 @@ class Count:
     def line(self, seconds: float) -> str:
         """All of it in words, with the time that it has taken."""
         many = "" if self.total is None else f" {self.done} of {self.total} {self.of}"
-        passed = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+        whole = round(seconds)
+        passed = f"{whole} s" if whole < 100 else f"{whole // 60} min {whole % 60:02d} s"
         return ", ".join(part for part in (self.doing + many, self.detail, passed) if part)
 
 
@@ -185,7 +186,7 @@ def counted(
     every: float = HEARTBEAT,
 ) -> Iterator[Count]:
     """Show on standard error how far something is: a bar on a terminal, else a line now and then,
-    such as `running 12 of 64 cells, 3 min`.
+    such as `running 12 of 64 cells, 3 min 30 s`.
 
     Args:
         look: brings the count up to date; called before it is shown.

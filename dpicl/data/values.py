@@ -113,6 +113,11 @@ class Meaning:
         ]
         return (*names, *(["none"] if self.nullable else []))
 
+    @property
+    def end_names(self) -> tuple[str, ...]:
+        """Of every edge of a number's bins, as `names` has them."""
+        return tuple(self._words(self.edges))
+
     def _words(self, edges: Sequence[float]) -> list[str]:
         if not self.number.plain:
             return [str(word) for word in self.number.restored(np.array(edges))]

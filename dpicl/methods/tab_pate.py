@@ -28,7 +28,7 @@ Symbols     k shots, m the contract's most rows per person. M and Q follow from 
             the contract's `population`.
 Not covered how frequent a label is among the rows, as queries are not drawn from them; less memory
             than all rows take: equal rows are numbered all at once; queries of the user, which are
-            sent as they are; every (epsilon, seed) is a release of its own.
+            sent as they are; every epsilon is a release of its own.
 
 Votes of naive Bayes teachers on disjoint parts of the rows.
 """
@@ -180,7 +180,7 @@ class TabPate(CentralRows[Labelled]):
             f"The votes of {sizes.teachers} teachers on {sizes.queries} queries"
             f"{self.bins_statement(contract)} have differential privacy with epsilon "
             f"{cost.nominal.epsilon:.4g}; rows with labels by them, and demonstrations and answers "
-            "made of these, cost nothing more. Another seed is another release and charged again."
+            "made of these, cost nothing more."
         )
 
     def column_errors(
