@@ -249,7 +249,9 @@ def quality_of(
         return quality_by_noise(point)
     again = Replicates(point, drawn)
     sizes = again.sizes
-    names = again.binned.encoding.names
+    names = [*again.binned.encoding.names]
+    if again.form.label is not None:
+        names[-1] = again.form.label.column  # as its owner calls it
     counted = again.model.counted
     label = len(sizes) - 1
     singles: list[Columns] = [(column,) for column in range(label + (sizes[-1] > 1))]
