@@ -54,7 +54,7 @@ def lead(run: Run, gains: pd.DataFrame) -> str:
     what was released is.
     """
     if achieved := truth_sentence(run):
-        return " ".join(filter(None, (achieved, answer(run, gains))))
+        return " ".join(filter(None, (achieved, answer(run, gains), _one_answer(run))))
     if sentence := answer(run, gains) or next(iter(found(run, gains)), ""):
         return sentence
     for unit in run.worth:
@@ -71,6 +71,16 @@ def lead(run: Run, gains: pd.DataFrame) -> str:
     elif files := demonstration_files(run.demonstrations):
         left = f"it released demonstrations, {files}, and did not measure how good they are"
     return "" if len(run.results) else f"No model was queried in this run: {left}."
+
+
+def _one_answer(run: Run) -> str:
+    """Which models give nearly all queries one answer, whatever they read."""
+    main = run.manifest.model_name
+    models = dict.fromkeys(each.model or main for each in constant_answers(run.labelled))
+    if not models:
+        return ""
+    verb = "gives" if len(models) == 1 else "give"
+    return f"{words.listing([*models])} {verb} nearly all queries one answer, whatever they say."
 
 
 def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:

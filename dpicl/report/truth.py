@@ -56,12 +56,17 @@ def truth_blocks(run: Run) -> Iterator[Block]:
             )
             wide, narrow = (columns_svg(released.columns, most) for most in (3, 1))
             yield Figure("Released columns beside true ones", wide, caption, narrow)
+        columns = list(released.rows[0])  # of all columns, a method may release some
         both = {f"released, ε = {epsilon}": released.rows, "true": truth.rows}
 
         yield TableBlock.of(
             "Some rows",
-            ("row", *released.rows[0]),
-            ((name, *row.values()) for name, rows in both.items() for row in rows),
+            ("row", *columns),
+            (
+                (name, *(row[column] for column in columns))
+                for name, rows in both.items()
+                for row in rows
+            ),
         )
 
 

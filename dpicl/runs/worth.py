@@ -116,7 +116,7 @@ def _known_truth(
             released, true_fit = (local_baselines(rows, encoding, asked)["lr"] for rows in both)
             panels = beside_truth(opened.point, opened.drawn, opened.names, true)
         truth = Truth(
-            _texts(train.data.select(list(contract.columns)).take(some)),
+            _texts(train.data.select(list(opened.shown[0])).take(some)),
             Fitted(released.auc, released.accuracy),
             Fitted(true_fit.auc, true_fit.accuracy),
             test.row_count,

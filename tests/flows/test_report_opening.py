@@ -196,7 +196,7 @@ def test_a_title_names_the_tables() -> None:
     assert titled(["shop"], "LDP-TabICL by ε") == "shop: LDP-TabICL by ε"
 
 
-TRUTH = Truth(({"age": "41"},), Fitted(0.79, 0.71), Fitted(0.82, 0.74), 154)
+TRUTH = Truth(({"age": "41", "city": "north"},), Fitted(0.79, 0.71), Fitted(0.82, 0.74), 154)
 
 
 def test_a_benchmark_begins_with_its_release_beside_the_truth(tmp_path: Path) -> None:
@@ -211,7 +211,8 @@ def test_a_benchmark_begins_with_its_release_beside_the_truth(tmp_path: Path) ->
         "MST-TabICL released rows of adult at ε = 1. Logistic regression fitted on them has AUC "
         "0.79 on 154 held-out rows; fitted on the true rows 0.82, without any data 0.50. With what "
         "MST-TabICL released of adult, some-model does as well as without private data, within "
-        "noise: accuracy 0.660 against 0.660, on 400 rows, at ε = 1."
+        "noise: accuracy 0.660 against 0.660, on 400 rows, at ε = 1. some-model gives nearly all "
+        "queries one answer, whatever they say."
     )
     assert story(known)[0].startswith("MST-TabICL released rows of adult at ε = 1.")
     blocks = list(first_screen(known, gains_of(known), figures_of(known, gains_of(known))))
@@ -222,6 +223,11 @@ def test_a_benchmark_begins_with_its_release_beside_the_truth(tmp_path: Path) ->
         ["rows released at ε = 10", "0.790", "0.700"],
         ["rows released at ε = 1", "0.790", "0.700"],
         ["no rows: always the most frequent answer", "0.500", "0.660"],
+    ]
+    some = next(block for block in blocks[1:] if isinstance(block, TableBlock))
+    assert [[cell.text for cell in row] for row in some.rows] == [
+        ["released, ε = 1", "40"],
+        ["true", "41"],
     ]
     kinds = [type(block) for block in blocks]
     assert kinds.index(Figure) < kinds.index(Heading)

@@ -101,8 +101,8 @@ def test_the_first_screen_and_the_figure_are_of_rouge(tmp_path):
     html, markdown = written(tmp_path, text_rows())
     for text in (html.replace("\u00a0", " "), markdown):
         assert (
-            "DP-ICL on samsum, better than answers without demonstrations (0.350) by more than "
-            "noise: in-context answers from ε = 8 on (0.065 ± 0.064 there)." in text
+            "DP-ICL on samsum, better than answers without demonstrations (0.350 on 100 rows) by "
+            "more than noise: in-context answers from ε = 8 on (0.065 ± 0.064 there)." in text
         )
         assert "Of whole texts, accuracy is the share of exact matches" in text
         assert "Gains in ROUGE-1 over what does best without private data" in text
