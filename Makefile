@@ -33,7 +33,7 @@ $(READY): $(DEMO_READY) requirements-dev.lock lab/pyproject.toml
 demo: export PYTHONDONTWRITEBYTECODE = # what it imports is compiled once, and nothing else
 demo: export DPICL_HOME = $(CURDIR)/.dpicl/demo
 demo: export DPICL_RUNS = .dpicl/runs
-demo: $(DEMO_READY) ## show what one private release is worth to a real language model: a report in three to seven minutes on two cores
+demo: $(DEMO_READY) ## a private release beside the true rows, and what a real language model makes of it: a report in two to seven minutes on two cores
 	@if $(BIN)/dpicl model fetch smollm2 > /dev/null; then $(BIN)/dpicl run demo --executor pool; \
 	else echo "So the bundled model answers alone, which compares rows and knows no language."; $(BIN)/dpicl run demo --executor pool --model bundled; fi
 

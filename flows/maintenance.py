@@ -50,7 +50,7 @@ from prefect.events import emit_event
 from prefect.events.actions import ChangeFlowRunState, DoNothing, SendNotification
 from prefect.events.schemas.automations import EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound, PrefectException
-from prefect.states import AwaitingRetry, State
+from prefect.states import AwaitingRetry, Crashed, State
 
 from dpicl.ground.errors import BROKEN_RULES, BudgetError, DpiclError, RunError
 from dpicl.ground.files import is_free, locked
@@ -190,6 +190,38 @@ def held(flow_run: UUID, settings: Settings) -> AbstractContextManager[None]:
     all done.
     """
     return locked(settings.own("locks") / str(flow_run))
+
+
+@contextmanager
+def held_by_hand(settings: Settings) -> Iterator[UUID | None]:
+    """Hold the lock of the flow run around this call, which a command made; None without one."""
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        yield None
+        return
+    own = context.flow_run.id
+    try:
+        with held(own, settings):
+            yield own
+    finally:  # of a killed process it stays, which is how its end is seen
+        (settings.home / "locks" / str(own)).unlink(missing_ok=True)
+
+
+def end_killed(name: str, own: UUID, settings: Settings) -> None:
+    """Mark other flow runs of this name as crashed that the server shows as running, and whose lock
+    was made here and is held by no process: the one that resumes them goes on in their place.
+    """
+    running = FlowRunFilter.model_validate(
+        {"name": {"any_": [name]}, "state": {"type": {"any_": [StateType.RUNNING]}}}
+    )
+    # a page that is out of date is not worth a run
+    with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
+        for flow_run in client.read_flow_runs(flow_run_filter=running):
+            lock = settings.home / "locks" / str(flow_run.id)
+            if flow_run.id != own and lock.exists() and not is_held(flow_run.id, settings):
+                ended: State[Any] = Crashed(message="its process died; another run resumes it")
+                client.set_flow_run_state(flow_run.id, ended, force=True)
+                lock.unlink(missing_ok=True)
 
 
 def is_held(flow_run: UUID, settings: Settings) -> bool:

@@ -33,10 +33,12 @@ from dpicl.report import report_steps
 from dpicl.runs.execute import run_units
 from dpicl.runs.plan import charges, make_plan, plan_accounts
 from dpicl.runs.run_folder import Plan, read_plan
-from flows.executor import OnDask, name_flow_run
+from flows.executor import OnDask, name_flow_run, run_name
 from flows.maintenance import (
+    end_killed,
     folder_name,
     held,
+    held_by_hand,
     killed_after,
     resubmit,
     resubmit_later,
@@ -99,10 +101,14 @@ def sweep(
     flow_run = scheduled_run()
     settings = Settings.from_environment()
     with settings.entered():
+        log.info("%s: planning; tasks appear once contracts and models are checked", pipeline)
         if flow_run is None:
             run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
-            _begun(run, settings, is_on_pool=False)
-            _do(run, settings)
+            with held_by_hand(settings) as own:
+                plan = _begun(run, settings, is_on_pool=False)
+                if resume and own is not None:
+                    end_killed(run_name(plan), own, settings)
+                _do(run, settings)
             return run.name
         # what a deployment made: alone in its folder and on its accounts, and for no longer than
         # its schedule allows; a pool's worker removes the folder that it starts runs in, and
@@ -154,6 +160,7 @@ def _begun(run: Path, settings: Settings, *, is_on_pool: bool) -> Plan:
 
 def _do(run: Path, settings: Settings) -> None:
     """Go through the chain with what is not yet done, then report."""
+    log.info("%s: planned; the first task reads rows, or does what is missing", run.name)
     for sentence in differing_caps(plan_accounts(read_plan(run), settings), settings):
         # on the run's page, since nobody sees the terminal of a scheduled run
         log.warning("%s", sentence)

@@ -37,6 +37,7 @@ from dpicl.report.decision import gains_of
 from dpicl.report.figures import figures_of
 from dpicl.report.load import load_run
 from dpicl.report.opening import overview
+from dpicl.report.sentences import titled
 from dpicl.runs.artefacts import read_released, read_texts
 from dpicl.runs.client_reports import counted_of
 from dpicl.runs.forecast import Forecast, forecast
@@ -82,11 +83,12 @@ def show_overview(run: str) -> str:
         shown = overview(load_run(folder), about)
     else:
         shown = Report(
-            plan.pipeline.title,
+            titled(plan.pipeline.datasets, plan.pipeline.title),
             about,
             (
                 Paragraph(
-                    "What was protected, at what cost, and what came of it is told here at the end."
+                    "The run is not finished. This page will show what it protected, what that "
+                    "cost, and what came of it."
                 ),
             ),
             (),
@@ -144,7 +146,10 @@ def show_checks(run: str, dataset: str) -> str:
     described = f"Checks of {dataset}: which rules of its contract hold, never values"
     if not verdicts.is_public:
         shown = [{"rules": len(rows), "verdicts": f"{verdicts.place}/{validation_file(dataset)}"}]
-        described = f"Checks of {dataset}: made, and where the holder of the rows finds what holds"
+        described = (
+            f"Checks of {dataset}: how many rules were checked; which of them hold is in a file "
+            "that only the holder of the rows can read"
+        )
     create_table_artifact(key=artifact_key("checks", dataset), table=shown, description=described)
     if any(row["severity"] == "fail" and not row["holds"] for row in rows):
         emit_event(
@@ -229,7 +234,10 @@ def show_figures(run: str) -> str:
         ("What the private data add", drawn.gain.svg),
         *((title, figure.svg) for title, figure in drawn.by_method),
     ]
-    named += [("Judged by logistic regression", drawn.fitted.svg), ("Time by stage", drawn.time)]
+    named += [
+        ("Judged by logistic regression", drawn.fitted.svg),
+        ("Time by stage", drawn.time.svg),
+    ]
     encoded = [
         (title, base64.b64encode(standalone(figure).encode()).decode())
         for title, figure in named

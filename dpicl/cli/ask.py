@@ -19,7 +19,7 @@ from importlib.abc import MetaPathFinder
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,13 +42,14 @@ from dpicl.ground.records import read_bytes
 from dpicl.ground.yaml_file import parse_yaml
 from dpicl.home.accounts import one_ledger
 from dpicl.home.settings import Settings
-from dpicl.methods import DEFAULTS, tabular_answers
+from dpicl.methods import DEFAULTS, tabular, tabular_answers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.tabular_answers import constant, constant_sentence, masses
 from dpicl.models.asking import AskedBy
 from dpicl.models.requests import Tallying, prompt
 from dpicl.models.spec import ModelSpec, prompts_of, score_prompts
+from dpicl.quality.worth import ReleasePoint
 from dpicl.release.card import CARD, CROISSANT, card_files, check_card
 from dpicl.release.certificate_files import certificate_of
 from dpicl.release.demonstrations import FORMS
@@ -57,10 +58,19 @@ from dpicl.release.names import accounts_of
 from dpicl.release.pipelines import model_named
 from dpicl.release.query_session import EnsembleRequest, QuerySession
 from dpicl.release.readers import reader_of, settled_model
-from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows, check_where
+from dpicl.release.release import (
+    TABLE_FORMS,
+    Release,
+    check_has_quality,
+    check_has_rows,
+    check_where,
+)
 from dpicl.release.releases import check_quotes
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.texts import TEXTUAL
+
+if TYPE_CHECKING:
+    from dpicl.quality.shown import Shown
 
 
 class _NoPandas(MetaPathFinder):
@@ -150,12 +160,27 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
 
             with waiting("working out how good the release is"):
                 found = release.quality()
-            write_text(files.quality, quality_page(found))
+            write_text(files.quality, quality_page(found, _columns(release)))
             note(str(found))
         if files.plot is not None:
             with waiting(f"drawing {files.plot.name}"):
                 release.plot().savefig(files.plot, dpi=144)
         warn_of_caps(accounts_of([(request.dataset, release.method)], settings), settings)
+
+
+def _columns(release: Release) -> list[Shown]:
+    """Released columns with their errors, where there are any."""
+    from dpicl.quality.shown import shown  # only where a page is wanted
+
+    method = tabular(release.method)
+    if not method.derive_stage:
+        return []
+    point = ReleasePoint(release.contract, method, release.published.planned.point)
+    return shown(point, release.published.drawn, None, _PAIRS, _SIMULATIONS)
+
+
+_PAIRS, _SIMULATIONS = 3, 10
+"""Of the picture on a page of quality."""
 
 
 def print_price(request: ReleaseRequest, files: Files, *, as_json: bool) -> None:

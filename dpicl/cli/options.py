@@ -187,7 +187,8 @@ AnsweringModel = Annotated[
     typer.Option(
         help="The model that answers; required unless the rows are a benchmark's. It is "
         "shown private rows, and must be trusted with them (`trust: local`); with "
-        "--demos it sees released ones, and any model will do.",
+        "--demos it sees released ones, and any model will do. A model on this machine, `bundled` "
+        "too, needs torch: `pip install './dpicl[local]'`; a server needs none.",
         autocompletion=models,
     ),
 ]

@@ -185,7 +185,7 @@ def counted(
     every: float = HEARTBEAT,
 ) -> Iterator[Count]:
     """Show on standard error how far something is: a bar on a terminal, else a line now and then,
-    such as `running 12 of 64 cells, 3 min`.
+    such as `running 12 of 64 cells, 3 min 30 s`.
 
     Args:
         look: brings the count up to date; called before it is shown.

@@ -117,6 +117,11 @@ class Meaning:
         """One of its numbers as people write it."""
         return self._words([number])[0]
 
+    @property
+    def end_names(self) -> tuple[str, ...]:
+        """Of every edge of a number's bins, as `names` has them."""
+        return tuple(self._words(self.edges))
+
     def _words(self, edges: Sequence[float]) -> list[str]:
         if not self.number.plain:
             return [str(word) for word in self.number.restored(np.array(edges))]

@@ -23,7 +23,7 @@ these. Where the counts say little of the label, it leans on them only so much t
 the rows are seldom worse than the most frequent label (`cautious_rows`).
 
 Symbols     k shots, m the contract's most rows per person.
-Not covered queries, which are sent as they are; every (epsilon, seed) is a release of its own.
+Not covered queries, which are sent as they are; every epsilon is a release of its own.
 """
 
 from __future__ import annotations

@@ -359,6 +359,6 @@ def statement(contract: TextContract, point: Point[EnsembleVariant]) -> str:
         f"times what they were, but for a chance of {whole.delta:.2g}. {drawn}; "
         f"{'calibrated ' if shape.calibrated else ''}{shape.aggregation}, {amount(plan.noise)}. "
         f"The {last}{ending} query is refused; asking the same queries again gives the same "
-        "answers at no cost. Another number of shots, or another seed, is another release and "
+        "answers at no cost. Another number of shots is another release and "
         "charged again. The queries themselves are not protected."
     )

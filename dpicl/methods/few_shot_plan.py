@@ -463,7 +463,7 @@ def statement(
         f"Each released set of demonstrations on {contract.name} is ({guarantee.epsilon:.4g}, "
         f"{guarantee.delta:.2g})-DP and answers any number of queries: {shape.words}, "
         f"{amount(plan)}{clipped}, sampling rate {rates}, {charged} charged for each "
-        f"text{bracketed}.{together} Another number of shots, or another seed, is another release "
+        f"text{bracketed}.{together} Another number of shots is another release "
         "and charged again."
     )
 

@@ -173,8 +173,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
             return (
                 f"{charged_together(contract, cost.nominal)}; averages of any window of them, of "
-                "all rows and no subsample, answer any number of queries. Another number of shots, "
-                "or another seed, is another release and charged again."
+                "all rows and no subsample, answer any number of queries. Another number of shots "
+                "is another release and charged again."
             )
         subsample = (
             f", which is what is charged; without the secret subsample it would be "
@@ -185,7 +185,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return (
             f"Each released set of demonstrations has differential privacy with epsilon "
             f"{cost.charged.epsilon:.4g}{subsample}. It answers any number of queries. Another "
-            f"number of shots, or another seed, is another release and charged again."
+            f"number of shots is another release and charged again."
         )
 
     def alternatives(self, contract: Contract) -> Alternatives:

@@ -24,7 +24,7 @@ Rows differ by the contract's public bins of every column (`bins`); a missing va
 own.
 
 Symbols     k shots, m the contract's most rows per person.
-Not covered queries, which are sent as they are; every (epsilon, seed) is a release of its own.
+Not covered queries, which are sent as they are; every epsilon is a release of its own.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ class MstTabicl(CentralRows[NoisyCounts]):
         return (
             f"The released counts{self.bins_statement(contract)} have differential privacy with "
             f"epsilon {nominal.epsilon:.4g}{delta}; rows, demonstrations and answers that are made "
-            "of them cost nothing more. Another seed is another release and charged again."
+            "of them cost nothing more."
         )
 
     def measure(

@@ -29,7 +29,7 @@ Symbols     k shots, m the contract's most rows per person. M and Q follow from 
             the contract's `population`.
 Not covered how frequent a value is among the rows, where queries are `public`; less memory than all
             rows take: equal rows are numbered all at once; queries of the user, which are sent as
-            they are; every (epsilon, seed) is a release of its own.
+            they are; every epsilon is a release of its own.
 
 Votes of naive Bayes teachers on disjoint parts of the rows.
 """
@@ -192,7 +192,7 @@ class TabPate(CentralRows[Labelled]):
             f"Counts of the labels and the votes of {sizes.teachers} teachers on {sizes.queries} "
             f"queries{self.bins_statement(contract)} have differential privacy with epsilon "
             f"{cost.nominal.epsilon:.4g}; rows with labels by them, and demonstrations and answers "
-            "made of these, cost nothing more. Another seed is another release and charged again."
+            "made of these, cost nothing more."
         )
 
     def column_errors(

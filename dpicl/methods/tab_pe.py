@@ -19,8 +19,7 @@ Paper       Tran, Backurs, Lin, Reis, Li and Yekhanin 2026, Tab-PE (arXiv 2606.0
 
 Symbols     k shots, m the contract's most rows per person.
 Not covered less memory than all rows take, since every iteration reads them; queries, which are
-sent as they are; every (epsilon, seed) is a
-            release of its own.
+sent as they are; every epsilon is a release of its own.
 """
 
 from __future__ import annotations
@@ -92,8 +91,7 @@ class TabPe(CentralRows[Votes]):
         return (
             f"All released votes{self.bins_statement(contract)} together have differential privacy "
             f"with epsilon {cost.nominal.epsilon:.4g}; rows drawn by them, and demonstrations and "
-            "answers made of these, cost nothing more. Another seed is another release and charged "
-            "again."
+            "answers made of these, cost nothing more."
         )
 
     def column_errors(

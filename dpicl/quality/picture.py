@@ -1,11 +1,16 @@
 """Pictures of what was released: bars of a column's bins with their errors, and cells of pairs of
 columns.
 
+Bars of a number's bins that are not equally wide stand where the bins do, and their areas are the
+shares: height = share / width. A bin of one value among wide ones would be a spike, and missing
+values have no place on the axis: their shares are stated above the bars.
+
 Guarantee   none spent: drawn from what was released.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -26,21 +31,26 @@ BESIDE, _WIDTH, _HEIGHT, _LETTER = 3, 2.6, 2.2, 0.055
 """Panels side by side at most, the size of each in inches, and of a letter of a name beside it."""
 _MOST_TICKS, _LONGEST, _TITLE = 12, 25, 28
 """Names below an axis, letters of each, and of a line of a title."""
+_EVEN, _NARROW, _SPIKE, _MOST_ENDS, _LINE = 1.05, 0.02, 0.005, 5, 28
+"""Widths of bins that are called equal, to the least; the part of an axis that is next to nothing
+for a bin of one value, and for any; names of ends beside each other, and letters of all of these.
+"""
 _FLAT, _SHORT = 6, 14
 """Names, and letters of each, that are read at a slant."""
 
 
 @dataclass(frozen=True)
 class Colours:
-    """Of text, rules, what recedes, and bars."""
+    """Of text, rules, what recedes, bars, and the ground."""
 
     ink: str
     muted: str
     grid: str
     bar: str
+    paper: str
 
 
-_ON_WHITE = Colours("#1d2126", "#5d6570", "#e2e3e0", "#0072b2")
+_ON_WHITE = Colours("#1d2126", "#5d6570", "#e2e3e0", "#0072b2", "#ffffff")
 
 
 def columns_figure(panels: Sequence[Shown]) -> Figure:
@@ -74,9 +84,12 @@ def draw_columns(
         title = fill(" and ".join(panel.columns), _TITLE)
         if len(panel.columns) > 1:
             title += f"\n{_scale(panel)}"
+        elif _is_uneven(panel):
+            title = "\n".join([title, *_stated(panel)])
         axes.set_title(title, fontsize=8, loc="left", color=colours.ink)
         axes.set_axisbelow(True)
-        (_bars if len(panel.columns) == 1 else _cells)(axes, panel, colours)
+        draw = _cells if len(panel.columns) > 1 else _areas if _is_uneven(panel) else _bars
+        draw(axes, panel, colours)
         axes.tick_params(labelsize=7, color=colours.grid, labelcolor=colours.ink)
         for side, spine in axes.spines.items():
             spine.set_color(colours.muted)
@@ -92,15 +105,97 @@ def _bars(axes: Axes, panel: Shown, colours: Colours) -> None:
         100 * shares,
         width=0.85,
         color=colours.bar,
-        yerr=100 * np.stack([np.minimum(errors, shares), errors]),
+        yerr=100 * np.stack([np.minimum(errors, shares), errors]) if errors.any() else None,
         ecolor=colours.ink,
         error_kw={"elinewidth": 0.8, "capsize": 1.5},
     )
+    if panel.true:
+        axes.hlines(
+            100 * np.array(panel.true),
+            np.arange(len(shares)) - 0.43,
+            np.arange(len(shares)) + 0.43,
+            color=colours.ink,
+            linewidth=1.4,
+        )
+    _scaled(axes, "% of rows", colours)
+    _name(axes, panel.bins[0], 0)
+
+
+def _areas(axes: Axes, panel: Shown, colours: Colours) -> None:
+    """Bars as wide as their bins, of which the areas are shares."""
+    ends = np.array(panel.ends)
+    wide = np.flatnonzero(~_narrow(panel))
+    left, width = ends[:-1][wide], np.diff(ends)[wide]
+    unit = 10.0 ** np.floor(np.log10(np.median(width)))
+    shares, errors, true = (
+        100 * unit * np.array(values)[wide] / width if values else np.array([])
+        for values in (panel.shares, panel.errors, panel.true)
+    )
+    axes.bar(
+        left,
+        shares,
+        width=width,
+        align="edge",
+        color=colours.bar,
+        edgecolor=colours.paper,
+        linewidth=0.6,
+        yerr=np.stack([np.minimum(errors, shares), errors]) if errors.any() else None,
+        ecolor=colours.ink,
+        error_kw={"elinewidth": 0.8, "capsize": 1.5},
+    )
+    if len(true):
+        axes.hlines(true, left, left + width, color=colours.ink, linewidth=1.4)
+    is_plain = all(re.fullmatch(r"-?[\d,.]+(e[-+]\d+)?", name) for name in panel.end_names)
+    _scaled(axes, f"% of rows per {unit:,g}" if is_plain else "density of rows", colours)
+    axes.set_xlim(ends[0], ends[-1])
+    _name_ends(axes, ends, panel.end_names)
+
+
+def _scaled(axes: Axes, label: str, colours: Colours) -> None:
+    """The axis of shares, from 0 on."""
     axes.grid(axis="x", visible=False)
     axes.grid(axis="y", color=colours.grid)
-    axes.set_ylabel("% of rows", fontsize=7, color=colours.ink)
+    axes.set_ylabel(label, fontsize=7, color=colours.ink)
     axes.set_ylim(bottom=0)
-    _name(axes, panel.bins[0], 0)
+
+
+def _name_ends(axes: Axes, ends: np.ndarray, names: Sequence[str]) -> None:
+    """Of those that lie apart by enough for their names: the first and the last among them."""
+    apart = (ends[-1] - ends[0]) / _MOST_ENDS
+    shown = [0]
+    for place in range(1, len(ends) - 1):
+        if ends[place] - ends[shown[-1]] >= apart and ends[-1] - ends[place] >= apart:
+            shown.append(place)
+    shown.append(len(ends) - 1)
+    texts = [names[place] for place in shown]
+    axes.set_xticks(ends[shown], texts, rotation=90 if len("".join(texts)) > _LINE else 0)
+
+
+def _is_uneven(panel: Shown) -> bool:
+    """Whether the bins of a number are not equally wide."""
+    widths = np.diff(panel.ends)
+    return len(widths) > 1 and bool(widths.max() > _EVEN * widths.min())
+
+
+def _narrow(panel: Shown) -> np.ndarray:
+    """Which bins are next to nothing on the axis, those of one value sooner: shape (bins,)."""
+    is_value = np.array([name.partition(" to ")[1] == "" for name in panel.bins[0]])
+    widths = np.diff(panel.ends)
+    share = widths / widths.sum()
+    found = is_value[: len(widths)] & (share < _NARROW) | (share < _SPIKE)
+    return found if not found.all() else np.zeros_like(found)
+
+
+def _stated(panel: Shown) -> list[str]:
+    """Lines on bins that have no bar: of one value, and of missing ones."""
+    count = len(panel.ends) - 1
+    places = [*np.flatnonzero(_narrow(panel)), *range(count, len(panel.bins[0]))]
+    return [
+        f"{panel.bins[0][place]}: {100 * panel.shares[place]:.2g} %"
+        + (f" ± {100 * panel.errors[place]:.1g}" if panel.errors[place] else "")
+        + (f", in truth {100 * panel.true[place]:.2g} %" if panel.true else "")
+        for place in places
+    ]
 
 
 def _cells(axes: Axes, panel: Shown, colours: Colours) -> None:

@@ -326,7 +326,9 @@ def quality_of(
     is_scored = point.of_release(drawn).encoding.bin_counts[-1] > 1
     again = Replicates(point, drawn, counter(progress, fewer + count * is_scored))
     sizes = again.sizes
-    names = again.binned.encoding.names
+    names = [*again.binned.encoding.names]
+    if again.form.label is not None:
+        names[-1] = again.form.label.column  # as its owner calls it
     counted = again.model.counted
     label = len(sizes) - 1
     singles: list[Columns] = [(column,) for column in range(label + (sizes[-1] > 1))]

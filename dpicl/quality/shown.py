@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from dpicl.data.values import Meaning
 from dpicl.ground.errors import ParameterError, one_of
 from dpicl.ground.progress import Update, counter
 from dpicl.quality.measures import Columns, marginal
@@ -38,12 +39,18 @@ class Shown:
         bins: names of the bins of each column.
         shares: of released rows, of every cell, those of the last column's bins beside each other.
         errors: equation (1), in the same order.
+        ends: of a column of numbers where its bins begin, and where the last one ends.
+        end_names: the same as people write them.
+        true: of benchmarks the shares of the true rows, in the order of `shares`.
     """
 
     columns: tuple[str, ...]
     bins: tuple[tuple[str, ...], ...]
     shares: tuple[float, ...]
     errors: tuple[float, ...]
+    ends: tuple[float, ...] = ()
+    end_names: tuple[str, ...] = ()
+    true: tuple[float, ...] = ()
 
     def table(self, values: Sequence[float]) -> np.ndarray:
         """Shares or errors in the shape of the columns."""
@@ -51,12 +58,35 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Fitted:
+    """How good a classifier is on held-out rows that is fitted on released or on true rows."""
+
+    auc: float | None
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Of a release of a benchmark, whose rows are public: a few true rows, logistic regression on
+    released and on true rows, and how many held-out rows it was asked.
+    """
+
+    rows: tuple[dict[str, str], ...]
+    on_released: Fitted
+    on_true: Fitted
+    held_out: int
+
+
+@dataclass(frozen=True)
 class Worth:
-    """Of one release: a few of its rows as texts, sentences on its quality, and its columns."""
+    """Of one release: a few of its rows as texts, sentences on its quality, its columns, and what
+    is true where that is public.
+    """
 
     rows: tuple[dict[str, str], ...]
     told: tuple[str, ...]
     columns: tuple[Shown, ...]
+    truth: Truth | None = None
 
 
 def shown(
@@ -96,9 +126,40 @@ def shown(
             tuple(meanings[column].names for column in cells),
             tuple(shares_of(again.model, cells, again.sizes).ravel().tolist()),
             tuple((far * error).ravel().tolist()),
+            *_ends([meanings[column] for column in cells]),
         )
         for cells, error in zip(some, again.deviations(some, simulations), strict=True)
     ]
+
+
+def beside_truth(
+    point: ReleasePoint, drawn: Any, columns: Sequence[str], true: np.ndarray
+) -> list[Shown]:
+    """Some columns of a release of a benchmark, whose true rows are given as bins: no errors, as
+    what is true stands beside.
+    """
+    again = Replicates(point, drawn)
+    sizes = again.sizes
+    meanings = [*again.form.features, *([again.form.label] if again.form.label else [])]
+    return [
+        Shown(
+            (meaning.column,),
+            (meaning.names,),
+            tuple(shares_of(again.model, (place,), sizes).tolist()),
+            (0.0,) * sizes[place],
+            *_ends([meaning]),
+            tuple(marginal(true, (place,), sizes).tolist()),
+        )
+        for place, meaning in enumerate(meanings)
+        if meaning.column in columns
+    ]
+
+
+def _ends(meanings: Sequence[Meaning]) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """Of the bins of a single column of numbers; none of others."""
+    if len(meanings) > 1 or meanings[0].categories:
+        return (), ()
+    return tuple(map(float, meanings[0].ends)), meanings[0].end_names
 
 
 def _information(again: Replicates, pair: Columns) -> float:

@@ -13,16 +13,25 @@ Guarantee   none spent: made of the file's certificate, its columns, and the pub
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import yaml
 
+from dpicl.contract import Contract
+from dpicl.contract.columns.base import MISSING
+from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.declared import Declared, Origin
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import write_text
+from dpicl.ground.nouns import many
+from dpicl.quality.worth import Quality
 from dpicl.release.certificate import Certificate, rounded
 from dpicl.release.certificate_files import certificate_of, public_key, verify_file
 
@@ -65,9 +74,10 @@ def write_card(release: Release, out: Path) -> None:
     if certificate.evidence.release_id != release.certificate.evidence.release_id:
         raise ParameterError("card", out.name, "a file that this release wrote")
     columns = _json_columns(out) if out.suffix == ".jsonl" else release.arrow(1).schema
+    rows = _row_count(out)
     card, croissant = card_files(out)
     stated = json.dumps(_croissant(certificate, columns), indent=1, ensure_ascii=False) + "\n"
-    described = _card(certificate, columns, release.contract)
+    described = _card(certificate, columns, release, rows)
     for place, text in ((croissant, stated), (card, described)):
         write_text(place, text)
         if place.read_bytes() != text.encode():
@@ -90,6 +100,66 @@ def _json_columns(out: Path) -> pa.Schema:
         return pa.schema({name: _OF_JSON[type(value)] for name, value in record.items()})
     except (ValueError, AttributeError, KeyError):
         raise ParameterError("card", out.name, "lines of text and answer, of form jsonl") from None
+
+
+def _row_count(out: Path) -> int:
+    """Of the file: what was released has as many rows as somebody wanted."""
+    if out.suffix == ".parquet":
+        return int(pq.read_metadata(out).num_rows)
+    content = out.read_bytes()
+    if out.suffix == ".jsonl":
+        return content.count(b"\n")
+    with suppress(pa.ArrowInvalid):
+        options = pa_csv.ParseOptions(newlines_in_values=True)
+        return int(pa_csv.read_csv(BytesIO(content), parse_options=options).num_rows)
+    return max(0, content.count(b"\n") - 1)
+
+
+def _size(rows: int) -> str:
+    """As Hugging Face names it: `1K<n<10K`."""
+    ends = [(1_000, "1K"), (10_000, "10K"), (100_000, "100K"), (1_000_000, "1M"), (10**7, "10M")]
+    below = "n"
+    for end, name in ends:
+        if rows < end:
+            return f"{below}<{name}" if below == "n" else f"{below}<n<{name}"
+        below = name
+    return f"n>{below}"
+
+
+def _meanings(contract: Declared) -> dict[str, str]:
+    """By column, what its contract says that is possible."""
+    if not isinstance(contract, Contract):
+        return {}
+    meant = {}
+    for name, column in contract.columns.items():
+        if isinstance(column, NumberColumn):
+            said = " to ".join(map(column.text, column.bounds))
+        else:
+            values = [value for value in column.categories if value != MISSING]
+            more = f", and {len(values) - _MOST_VALUES} more"
+            said = ", ".join(values[:_MOST_VALUES]) + more * (len(values) > _MOST_VALUES)
+        meant[name] = said + "; may be missing" * column.nullable
+    if (label := contract.label) is not None:
+        question = f"; the answer to: {label.question}" if label.question else "; what is predicted"
+        meant[label.column] += question
+    return meant
+
+
+_MOST_VALUES, _SIMULATIONS = 8, 10
+"""Categories that a card lists of a column; of the release, for what it says of its quality."""
+
+
+def _quality(release: Release, suffix: str) -> list[str]:
+    """What rows of a release are worth, from the release alone; nothing of demonstrations."""
+    if suffix == ".jsonl":
+        return []
+    try:
+        quality = release.quality(_SIMULATIONS)
+    except ParameterError:  # of averages, or of a series
+        return []
+    if isinstance(quality, Quality):
+        return [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in quality.sentences()]
+    return []
 
 
 def _kinds(columns: pa.Schema) -> dict[str, tuple[str, str]]:
@@ -153,18 +223,23 @@ def _croissant(certificate: Certificate, columns: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _card(certificate: Certificate, columns: pa.Schema, contract: Declared) -> str:
+def _card(certificate: Certificate, columns: pa.Schema, release: Release, rows: int) -> str:
+    contract = release.contract
     product, file = certificate.product, certificate.product.file
     assert file is not None
     kinds = _kinds(columns)
     front = {
         "pretty_name": product.name,
         "tags": ["differential-privacy", "synthetic", "croissant"],
+        "size_categories": [_size(rows)],
         "configs": [{"config_name": "default", "data_files": file.name}],
         "dataset_info": {
-            "features": [{"name": name, "dtype": hub} for name, (hub, _) in kinds.items()]
+            "features": [{"name": name, "dtype": hub} for name, (hub, _) in kinds.items()],
+            "splits": [{"name": "train", "num_examples": rows}],
         },
     }
+    meanings = _meanings(contract)
+    quality = _quality(release, Path(file.name).suffix)
     accounting = certificate.accounting
     facts = {**_privacy(certificate), "account": accounting.account}
     return "\n".join(
@@ -172,13 +247,19 @@ def _card(certificate: Certificate, columns: pa.Schema, contract: Declared) -> s
             f"---\n{_FILL_IN}",
             yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---",
             f"# {product.name}\n",
-            f"{product.description}\n",
+            *([] if product.description == _UNSAID else [f"{product.description}\n"]),
+            f"{many(rows, 'row')} of {many(len(kinds), 'column')}, made of a private release.\n",
             f"> {certificate.certifies}\n",
             certificate.privacy_loss.statement + "\n",
             "| privacy | |\n| --- | --- |",
             *(f"| {name} | {value} |" for name, value in facts.items()),
-            "\n| column | type |\n| --- | --- |",
-            *(f"| {_cell(name)} | {hub} |" for name, (hub, _) in kinds.items()),
+            "\n| column | type | possible values |\n| --- | --- | --- |",
+            *(
+                f"| {_cell(name)} | {hub} | {_cell(meanings.get(name, ''))} |"
+                for name, (hub, _) in kinds.items()
+            ),
+            *["\n## Quality\n"][: len(quality)],
+            *(f"- {_cell(sentence)}" for sentence in quality),
             f"\n## Intended use\n\n{product.intended_use}\n",
             "## Not covered\n",
             *(f"- {sentence}" for sentence in certificate.not_covered),
@@ -200,6 +281,9 @@ def _licence(of_source: str) -> str:
 def _cell(text: str) -> str:
     """In a table of Markdown."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+
+
+_UNSAID = Declared.model_fields["description"].default
 
 
 _TERMS = (

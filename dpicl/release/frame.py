@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -72,31 +74,64 @@ class ReleasedTable(pd.DataFrame):
         return polars.from_arrow(self.to_arrow())
 
     def to_parquet(self, path: Any = None, *arguments: Any, **options: Any) -> Any:
-        """Write the rows and their certificate; with a buffer or options of pandas, as pandas
-        does.
+        """Write the rows and their certificate, also with options of pandas; a buffer gets the
+        rows alone.
         """
-        if not _is_plain(path, arguments, options):
+        if not isinstance(path, str | PathLike):
             return super().to_parquet(path, *arguments, **options)
-        return self._write(path, "parquet")
+        if _is_plain(arguments, options):
+            return self._write(path, "parquet")
+        return self._write_as(path, "parquet", arguments, options)
 
     def to_csv(self, path_or_buf: Any = None, *arguments: Any, **options: Any) -> Any:
-        """Write the rows and their certificate; with a buffer or options of pandas, as pandas
-        does.
+        """Write the rows and their certificate, also with options of pandas, such as `sep=";"`;
+        without row numbers where `index` is left out. A buffer gets the rows alone.
         """
-        if not _is_plain(path_or_buf, arguments, options):
+        if not isinstance(path_or_buf, str | PathLike):
             return super().to_csv(path_or_buf, *arguments, **options)
-        return self._write(path_or_buf, "csv")
+        if _is_plain(arguments, options):
+            return self._write(path_or_buf, "csv")
+        return self._write_as(path_or_buf, "csv", arguments, {"index": False} | options)
 
-    def _write(self, path: Any, form: str) -> None:
+    def _write(self, path: str | PathLike[str], form: str) -> None:
+        self._check_unchanged(form)
+        self._release.write(Path(path), form, len(self), self._where)
+        self._warn(path, form)
+
+    def _write_as(
+        self, path: str | PathLike[str], form: str, arguments: Any, options: dict[str, Any]
+    ) -> None:
+        """As pandas does with these options. Raises DpiclError: it would not be a file of its own,
+        of which a certificate could be.
+        """
+        self._check_unchanged(form)
+        if options.get("mode", "w") not in ("w", "wb", "x") or options.get("partition_cols"):
+            raise DpiclError(
+                f"to_{form}: a certificate is of one whole file; expected no `mode` that adds to "
+                f"one and no `partition_cols`, or pandas.DataFrame(table).to_{form}(…) without a "
+                "certificate"
+            )
+        from dpicl.release.certificate_files import write_certified
+
+        with TemporaryDirectory() as folder:
+            written = Path(folder) / Path(path).name  # pandas takes the compression from the name
+            getattr(pd.DataFrame(self), f"to_{form}")(written, *arguments, **options)
+            content = methodcaller("write", written.read_bytes())
+        release = self._release
+        write_certified(Path(path), content, release.certificate, release.published.settings)
+        self._warn(path, form)
+
+    def _check_unchanged(self, form: str) -> None:
         if not self._release.arrow(len(self), self._where).equals(self.to_arrow()):
             raise DpiclError(
                 f"to_{form}: this table was changed since it was released; expected "
                 f"pandas.DataFrame(table).to_{form}(…)"
             )
-        self._release.write(Path(path), form, len(self), self._where)
+
+    def _warn(self, path: str | PathLike[str], form: str) -> None:
         if form == "csv" and (told := self._release.contract.formula_warning):
             warn(f"{Path(path).name}{told}")
 
 
-def _is_plain(path: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    return isinstance(path, str | PathLike) and not arguments and options in ({}, {"index": False})
+def _is_plain(arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    return not arguments and options in ({}, {"index": False})

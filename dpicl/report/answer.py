@@ -1,19 +1,20 @@
-"""The answer to what a run was made for: whom its releases help beyond noise, with numbers, and to
-whom they make no difference. And everybody who answers from the releases of one data set, side by
-side: a picture for runs of few epsilons, narrow enough for a phone, and the same in signs for a
-terminal.
+"""The answer to what a run was made for: who does better or worse with its releases than without
+private data, beyond noise and with numbers, and who does as well. And everybody who answers from
+the releases of one data set, side by side: a picture for runs of few epsilons, and the same in
+signs for a terminal.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
 import pandas as pd
 
 from dpicl.contract.pipeline import asked_by
+from dpicl.ground.nouns import many
 from dpicl.report import words
 from dpicl.report.blocks import GRID, INK, PHONE, SERIES, drawing, legend, to_svg
 from dpicl.report.decision import BESIDE, IN_CONTEXT, Gain, auc_gain, better_from, leading
@@ -38,6 +39,8 @@ class Answerer:
     gain: Gain
     auc: Gain = UNKNOWN
     """The area under the curve beyond that of chance, of a classifier."""
+    count: float = math.nan
+    """Of the rows that were asked: a classifier is asked all that are held out, a model some."""
 
     @property
     def line(self) -> tuple[str, str, str]:
@@ -46,20 +49,24 @@ class Answerer:
 
     @property
     def measured(self) -> str:
-        """`accuracy 0.701, without private data 0.662`."""
+        """`accuracy 0.701 against 0.662, on 154 rows`."""
         return (
-            f"accuracy {words.number(self.accuracy)}, without private data "
-            f"{words.number(self.without)}"
+            f"accuracy {words.number(self.accuracy)} against {words.number(self.without)}"
+            f"{self._on_rows}"
         )
 
     @property
     def order(self) -> str:
         """The area under the curve, and that accuracy says no more than noise."""
         return (
-            f"AUC {words.number(0.5 + self.auc.mean, 2)}, by chance 0.5; accuracy "
-            f"{words.number(self.accuracy)}, within noise of {words.number(self.without)} without "
-            f"private data"
+            f"AUC {words.number(0.5 + self.auc.mean, 2)} against 0.5{self._on_rows}; accuracy "
+            f"{words.number(self.accuracy)} against {words.number(self.without)} is within noise"
         )
+
+    @property
+    def _on_rows(self) -> str:
+        """Where it is known."""
+        return "" if math.isnan(self.count) else f", on {many(round(self.count), 'row')}"
 
 
 def answerers(run: Run, gains: pd.DataFrame) -> tuple[Answerer, ...]:
@@ -96,36 +103,39 @@ def _of(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Answerer]
         for system, name in named.items() if 0 < epsilon < math.inf else ():
             rows = gains[(gains["system"] == system) & (gains["epsilon"] == epsilon)]
             auc = UNKNOWN if is_queried(system) else auc_gain(run, part, system, epsilon)
-            for gain, (_, bar) in zip(rows["gain"][:1], rows["over"][:1], strict=True):
-                accuracy = bar + gain.mean
-                yield Answerer(method, dataset, float(epsilon), name, accuracy, bar, gain, auc)
+            for gain, (_, bar, _) in zip(rows["gain"][:1], rows["over"][:1], strict=True):
+                asked_rows = part[(part["system"] == system) & (part["epsilon"] == epsilon)]
+                count = float(asked_rows["query_count"].mean())
+                place = method, dataset, float(epsilon), name
+                yield Answerer(*place, bar + gain.mean, bar, gain, auc, count)
 
 
 def answer(run: Run, gains: pd.DataFrame) -> str:
-    """Whom which release helps or harms beyond noise, then to whom none makes a difference; empty
-    where nothing was measured by accuracy. Without private data is the better one of the majority
-    label and the model without demonstrations.
+    """Who does better with which release than without private data, who worse, then who as well;
+    empty where nothing was measured by accuracy. Without private data is the better one of the
+    majority label and the model without demonstrations. Where a release stands beside the true
+    rows, what a classifier learns from it is said there.
     """
+    has_truth = any(released.truth for unit in run.worth for released in unit.cells.values())
+    known = {words.SYSTEMS[BESIDE[0]]} if has_truth else set()
     lines: dict[tuple[str, str, str], list[Answerer]] = {}
     for answerer in answerers(run, gains):
-        lines.setdefault(answerer.line, []).append(answerer)
-    said: dict[str, dict[tuple[str, str], list[str]]] = {
-        "helps": {},
-        "is worse than nothing for": {},
-    }
+        if answerer.name not in known:
+            lines.setdefault(answerer.line, []).append(answerer)
+    said: dict[str, dict[tuple[str, str], dict[str, str]]] = {"better": {}, "worse": {}}
     same: dict[str, Answerer] = {}
     moved = set()
     for (method, dataset, name), line in lines.items():
         for verdict, clause in zip(said, (_helped(line), _harmed(line)), strict=True):
             if clause:
-                said[verdict].setdefault((method, dataset), []).append(clause)
+                said[verdict].setdefault((method, dataset), {})[name] = clause
                 moved.add(name)
         same.setdefault(name, line[0])
     releases = list(dict.fromkeys(line[:2] for line in lines))
     untouched = [answerer for name, answerer in same.items() if name not in moved]
     sentences = [
-        f"What {words.method_name(method)} releases of {dataset} {verdict} "
-        f"{words.listing(clauses)}."
+        f"{_with(method, dataset)}, {_do([*clauses])} {verdict} than without private data: "
+        f"{_each(clauses)}."
         for verdict, by_release in said.items()
         for (method, dataset), clauses in by_release.items()
     ]
@@ -139,6 +149,21 @@ def answer(run: Run, gains: pd.DataFrame) -> str:
     )
 
 
+def _with(method: str, dataset: str) -> str:
+    return f"With what {words.method_name(method)} released of {dataset}"
+
+
+def _do(names: list[str]) -> str:
+    return f"{words.listing(names)} {'does' if len(names) == 1 else 'do'}"
+
+
+def _each(clauses: Mapping[str, str]) -> str:
+    """Who where; of a single one where alone."""
+    if len(clauses) == 1:
+        return next(iter(clauses.values()))
+    return "; ".join(f"{name} {clause}" for name, clause in clauses.items())
+
+
 def _helped(line: Sequence[Answerer]) -> str:
     """From which epsilon on, by accuracy or else in order; empty where by no more than noise."""
     for by in ("gain", "auc"):
@@ -149,9 +174,7 @@ def _helped(line: Sequence[Answerer]) -> str:
             if first is not line[-1]:
                 where = f"from ε = {words.epsilon(least)} on"
             there = "there " * (first is not line[-1])
-            return (
-                f"{first.name} {where} ({there}{first.measured if by == 'gain' else first.order})"
-            )
+            return f"{where} ({there}{first.measured if by == 'gain' else first.order})"
     return ""
 
 
@@ -161,26 +184,24 @@ def _harmed(line: Sequence[Answerer]) -> str:
     if not worse:
         return ""
     epsilons = words.listing([words.epsilon(answerer.epsilon) for answerer in worse])
-    return f"{worse[0].name} at ε = {epsilons} ({worse[0].measured})"
+    first = "" if len(worse) == 1 else f"at ε = {words.epsilon(worse[0].epsilon)} "
+    return f"at ε = {epsilons} ({first}{worse[0].measured})"
 
 
 def _unchanged(releases: Sequence[tuple[str, str]], untouched: Sequence[Answerer]) -> Iterator[str]:
     """With the numbers of the least epsilon where there is one release only."""
     if len(releases) == 1 and untouched:
-        ((method, dataset),) = releases
-        named = [
-            f"{answerer.name} ({answerer.measured} at ε = {words.epsilon(answerer.epsilon)})"
+        clauses = {
+            answerer.name: f"{answerer.measured}, at ε = {words.epsilon(answerer.epsilon)}"
             for answerer in untouched
-        ]
+        }
         yield (
-            f"What {words.method_name(method)} releases of {dataset} makes no difference beyond "
-            f"noise to {words.listing(named)}."
+            f"{_with(*releases[0])}, {_do([*clauses])} as well as without private data, within "
+            f"noise: {_each(clauses)}."
         )
     elif untouched:
-        yield (
-            f"In accuracy no release makes a difference beyond noise to "
-            f"{words.listing([answerer.name for answerer in untouched])}."
-        )
+        names = _do([answerer.name for answerer in untouched])
+        yield f"With every release, {names} as well as without private data, within noise."
 
 
 MOST_SENTENCES = 3
@@ -200,7 +221,7 @@ def suits(answerers: Sequence[Answerer], epsilons: Sequence[float]) -> bool:
     )
 
 
-def picture(answerers: Sequence[Answerer]) -> str:
+def picture(answerers: Sequence[Answerer], width: float = PHONE) -> str:
     """A panel by method, a line by model or classifier: dots by epsilon with their intervals, and a
     stroke where nothing private was used.
     """
@@ -213,7 +234,7 @@ def picture(answerers: Sequence[Answerer]) -> str:
         for method, own in panels.items()
     }
     rows = [*map(len, names.values())]
-    with drawing(PHONE, 0.9 + 0.34 * len(rows) + 0.31 * sum(rows)) as figure:
+    with drawing(width, 0.9 + 0.34 * len(rows) + 0.31 * sum(rows)) as figure:
         drawn = figure.subplots(
             len(rows), 1, sharex=True, squeeze=False, height_ratios=rows
         ).flatten()

@@ -265,12 +265,14 @@ def _right(part: pd.DataFrame) -> str:
 class ConstantAnswers:
     """A model, empty of the run's own, that gives all queries of a data set one label: with what a
     method released, or without demonstrations where there is none; and the sentence that says so.
+    The label is empty where only some cells have one.
     """
 
     dataset: str
     model: str
     method: str
     sentence: str
+    label: str = ""
 
 
 def constant_answers(cells: Sequence[LabelCounts]) -> Iterator[ConstantAnswers]:
@@ -296,29 +298,32 @@ def constant_answers(cells: Sequence[LabelCounts]) -> Iterator[ConstantAnswers]:
         own = own if method else own[:1]  # without demonstrations the same in every unit
         answering = f", {model}" if model else ""
         name = f"{words.method_name(method) if method else 'zero-shot'} on {dataset}{answering}"
-        if told := _constant(own):
-            yield ConstantAnswers(dataset, model, method, f"{name}: {told}")
+        told, label = _constant(own)
+        if told:
+            yield ConstantAnswers(dataset, model, method, f"{name}: {told}", label)
 
 
-def _constant(own: Sequence[LabelCounts]) -> str:
-    """What is said of cells of which all, or some, get one answer; empty where none does."""
+def _constant(own: Sequence[LabelCounts]) -> tuple[str, str]:
+    """What is said of cells of which all, or some, get one answer, empty where none does; and that
+    answer, where all do.
+    """
     given, truth = (
         sum((getattr(cell, counts) for cell in own), Counter[str]())
         for counts in ("given", "truth")
     )
     if (label := constant(given, truth)) is not None:
-        return constant_sentence(given, label)
+        return constant_sentence(given, label), label
     found = [
         (cell, label) for cell in own if (label := constant(cell.given, cell.truth)) is not None
     ]
     if not found:
-        return ""
+        return "", ""
     system, epsilon, shots, rate = found[0][0].place
     return (
         f"in {len(found)} of {len(own)} cells all, or nearly all, answers are "
         f"one label; {row_label(system, shots, rate, True)}, ε = {words.epsilon(epsilon)}, "
         f"{constant_sentence(found[0][0].given, found[0][1])}"
-    )
+    ), ""
 
 
 def constants_in_short(found: Sequence[ConstantAnswers], main: str) -> str:
@@ -326,16 +331,28 @@ def constants_in_short(found: Sequence[ConstantAnswers], main: str) -> str:
     if len(found) < 2:
         return "".join(each.sentence for each in found)
     several = len({each.dataset for each in found}) > 1
-    by_model: dict[str, list[str]] = {}
+    by_model: dict[str, dict[str, list[str]]] = {}
     for each in found:
-        shown = (
-            f"with {words.method_name(each.method)}" if each.method else "without demonstrations"
-        )
-        by_model.setdefault(each.model or main or "the model", []).append(
-            f"{shown} on {each.dataset}" if several else shown
-        )
-    told = (f"{model} {words.listing(places)}" for model, places in by_model.items())
-    return f"all, or nearly all, queries get the same answer from {'; from '.join(told)}"
+        place = words.method_name(each.method) if each.method else _BARE
+        by_answer = by_model.setdefault(each.model or main or "the model", {})
+        which = f"‘{each.label}’" if each.label else "one in some cells"
+        by_answer.setdefault(which, []).append(f"{place} on {each.dataset}" if several else place)
+    told = (
+        f"{model} gives nearly all queries one answer, whatever they say: "
+        + ", ".join(f"{which} {_places(places)}" for which, places in by_answer.items())
+        for model, by_answer in by_model.items()
+    )
+    return "; ".join(told)
+
+
+_BARE = "without demonstrations"
+
+
+def _places(places: Sequence[str]) -> str:
+    """`without demonstrations and with AIM-TabICL and GDP-TabICL`."""
+    bare = [place for place in places if place.startswith(_BARE)]
+    methods = [place for place in places if not place.startswith(_BARE)]
+    return " and ".join([*bare, *([f"with {words.listing(methods)}"] if methods else [])])
 
 
 def mass_blocks(cells: Sequence[LabelCounts]) -> Iterator[Block]:

@@ -405,12 +405,14 @@ def _row(cells: tuple[TableCell, ...]) -> str:
 INK = "#010101"
 MUTED = "#010102"
 GRID = "#010103"
+PAPER = "#010104"
 SERIES = ("#010111", "#010112", "#010113", "#010114", "#010115", "#010116")
 BASELINES = ("#010121", "#010122", "#010123")
 _VARIABLES = {
     INK: "--ink",
     MUTED: "--muted",
     GRID: "--grid",
+    PAPER: "--paper",
     **{colour: f"--series-{i}" for i, colour in enumerate(SERIES, 1)},
     **{colour: f"--baseline-{i}" for i, colour in enumerate(BASELINES, 1)},
 }
@@ -440,8 +442,8 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-PHONE = 4.1
-"""Inches; as wide a figure's letters can be read on a phone."""
+PHONE, WIDE = 4.1, 8.0
+"""Inches; as wide a figure's letters can be read on a phone, and as wide as a page's text."""
 
 
 @contextmanager

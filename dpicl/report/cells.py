@@ -284,8 +284,8 @@ def _readable(unit: Path, name: str) -> Iterator[None]:
         raise RunError(f"{unit.name}/{name}: cannot be read as Parquet") from None
 
 
-FIRST_ANSWERS_QUERIES = 2
-"""The first of the run, whatever was answered."""
+MOST_FIRST = 3
+"""Queries that are shown first, at most."""
 
 
 @dataclass(frozen=True)
@@ -321,10 +321,12 @@ def first_answers(units: Iterable[Path], is_public: Callable[[str], bool]) -> Fi
 
 
 def _first(unit: Predictions) -> FirstAnswers | None:
-    rows = unit.rows[unit.rows["query"] < FIRST_ANSWERS_QUERIES]
+    # of each true answer, whatever was answered: a model that always says the same is wrong on one
+    chosen = unit.rows.sort_values("query").drop_duplicates("truth")["query"][:MOST_FIRST].tolist()
+    rows = unit.rows[unit.rows["query"].isin(chosen)]
     keys = [key for key, _ in unit.cells()]
     shown = [key for key in keys if key.startswith("icl,") and is_released(key)]
-    prompts = read_prompts(unit.unit, range(FIRST_ANSWERS_QUERIES)) if shown else {}
+    prompts = read_prompts(unit.unit, chosen) if shown else {}
     key = min(shown, key=lambda key: (place_of(key)[1], -place_of(key)[2]), default="")
     bare = prompts.get(ZERO_SHOT.key, {})
     full = prompts.get(key, {})

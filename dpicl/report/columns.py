@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from dpicl.quality.picture import BESIDE, Colours, draw_columns, size_of
 from dpicl.quality.shown import Shown
-from dpicl.report.blocks import GRID, INK, MUTED, SERIES, drawing, to_svg
+from dpicl.report.blocks import GRID, INK, MUTED, PAPER, SERIES, drawing, to_svg
 
-_OF_PAGE = Colours(INK, MUTED, GRID, SERIES[0])
+_OF_PAGE = Colours(INK, MUTED, GRID, SERIES[0], PAPER)
 
 
 _PAGE = 8.0

@@ -116,7 +116,13 @@ def report_of(
         if blocks
     )
     opening = tuple(_opening(run, gains, figures))
-    return Report(manifest.title, about, opening, shown, lead(run, gains))
+    return Report(
+        sentences.titled(manifest.grid.datasets, manifest.title),
+        about,
+        opening,
+        shown,
+        lead(run, gains),
+    )
 
 
 def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
@@ -246,6 +252,8 @@ def _worth(run: Run) -> Iterator[Block]:
     """Of releases of private rows: a picture, what they are worth, some rows."""
     for unit in run.worth:
         for key, found in unit.cells.items():
+            if found.truth is not None:  # of a benchmark: the opening has it
+                continue
             title = f"{words.method_name(unit.method)}, {unit.dataset}, {cell_label(key)}"
             if extra_missing("matplotlib"):
                 yield Heading(title)
@@ -383,8 +391,8 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     if energy and run.manifest.simulated:
         summary += f" {sentences.energy_sentence(total, energy)}"
     yield Paragraph(summary)
-    if figures.time:
-        yield Figure("Wall time by stage", figures.time)
+    if figures.time.svg:
+        yield Figure("Wall time by stage", figures.time.svg, narrow=figures.time.narrow)
     title = "Wall time by stage"
     table = TableBlock.of(
         title,

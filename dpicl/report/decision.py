@@ -28,7 +28,7 @@ queries only; of two that differ much it covers nine of ten.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,7 @@ import pandas as pd
 from scipy.special import stdtrit  # scipy.stats takes a second more to import
 
 from dpicl.contract.pipeline import asked_by
+from dpicl.ground.nouns import many
 from dpicl.quality.measures import auc_variance
 from dpicl.report import words
 from dpicl.report.blocks import Block, Bullets, FoldedBlock, Paragraph, TableBlock, TableCell
@@ -180,12 +181,12 @@ def gain_table(results: pd.DataFrame, gains: pd.DataFrame) -> TableBlock:
     for _, row in gains.groupby(named, dropna=False, sort=False):
         method, dataset, system, shots, rate = name = row.iloc[0][named]
         by_epsilon = dict(zip(row["epsilon"], row["gain"], strict=True))
-        bar, mean = row["over"].iloc[0]
+        bar, mean, count = row["over"].iloc[0]
         rows.append(
             (
                 words.method_name(method),
                 dataset,
-                f"{words.system_name(bar)} {words.number(mean)}",
+                f"{words.system_name(bar)} {words.number(mean)}{on_rows(count)}",
                 row_label(system, shots, rate, True)
                 if is_queried(system)
                 else fitted(method, system),
@@ -209,6 +210,11 @@ def _cell(gain: Gain | None, auc: float) -> TableCell:
         "" if math.isnan(auc) else f"AUC {auc:.2f}",
         mark={1: "above", 0: "", -1: "differs"}[gain.sign],
     )
+
+
+def on_rows(count: float) -> str:
+    """` on 154 rows`, where that is known: a model is asked fewer rows than a classifier."""
+    return "" if math.isnan(count) else f" on {many(round(count), 'row')}"
 
 
 def fitted(method: str, system: str) -> str:
@@ -251,7 +257,7 @@ def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
             if 0 < epsilon < math.inf and gain.sign < 0
         ]:
             worse.append(f"{name} at ε = {words.listing(at)}")
-    than = WITHOUT_PRIVATE[bar] + ("" if math.isnan(mean) else f" ({words.number(mean)})")
+    than = _bars([*own["over"]] or [(bar, mean, math.nan)])
     about = f"{words.method_name(method)} on {dataset}"
     said = (
         f"{about}, better than {than} by more than noise: {'; '.join(better)}"
@@ -260,6 +266,20 @@ def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
         f"noise"
     )
     return f"{said}; worse: {'; '.join(worse)}." if worse else f"{said}."
+
+
+def _bars(over: Sequence[tuple[str, float, float]]) -> str:
+    """What needs no private data and does best, and how good it is on the rows of each that is
+    compared with it.
+    """
+    means: dict[str, dict[str, None]] = {}
+    for bar, mean, count in over:
+        known = {} if math.isnan(mean) else {f"{words.number(mean)}{on_rows(count)}": None}
+        means.setdefault(bar, {}).update(known)
+    return " or ".join(
+        WITHOUT_PRIVATE[bar] + (f" ({', '.join(known)})" if known else "")
+        for bar, known in means.items()
+    )
 
 
 def _how(run: Run) -> str:
@@ -418,7 +438,7 @@ def noise_variance(manifest: Manifest, method: str, dataset: str, count: float) 
 
 def gains_of(run: Run) -> pd.DataFrame:
     """A row per method, data set and cell that was asked or fitted: columns `method`, `dataset`,
-    those of CELL, `gain`, and `over`, which names what the gain is over, and its mean.
+    those of CELL, `gain`, and `over`: what the gain is over, its mean, and on how many rows.
     """
     metrics = main_metrics(run.results)
     rows = [row for part in parts(run.results) for row in _rows(run, part, metrics[part.index[0]])]
@@ -434,9 +454,10 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
     for key, group in part[part["epsilon"].notna()].groupby(CELL, dropna=False):
         system = str(key[0])
         count = float(group["query_count"].mean())
-        over = bar_system, bar = bar_of(part, metric, asked_by(system)[1])
+        bar_system, bar = bar_of(part, metric, asked_by(system)[1])
         bar_count = float(part.loc[part["system"] == bar_system, "query_count"].mean())
         bars = own[own["system"] == bar_system].groupby("query")["value"].first()
+        over = bar_system, bar, bar_count
         means = group[metric].dropna().to_numpy()
         if not len(means) or system.endswith("-naive") or system == bar_system:
             continue
@@ -445,7 +466,7 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
             if metric != "accuracy" or whole is None:
                 continue
             if bar_system == "majority" or not bar > whole:
-                over = ("majority", whole)
+                over = ("majority", whole, count)
                 bar_count = count
             gain = gain_of_means(means, over[1], (count, bar_count))
         elif cell_name(*key) in judged and len(bars):

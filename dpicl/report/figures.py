@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from dpicl.contract.pipeline import asked_by
@@ -24,6 +23,7 @@ from dpicl.report.blocks import (
     MUTED,
     PHONE,
     SERIES,
+    WIDE,
     Figure,
     Paragraph,
     drawing,
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _MARKERS = "os^DvP"
 _INFINITY_GAP = 0.4
+_FEWEST = 2
+"""Epsilons of a line: of fewer there is none to see."""
 _SHORT = 22
 """Letters of a name of which two fit side by side on a phone."""
 _BASELINE_LOOKS = {"lr": ("--", "x"), "gnb": ("-.", "+"), "gb": ("--", "2")}
@@ -72,7 +74,7 @@ class Figures:
     by_method: tuple[tuple[str, Figure], ...]
     """Methods with the metric, `GDP-TabICL: accuracy`."""
     fitted: Drawn
-    time: str
+    time: Drawn
     gain: Drawn
     """What private data add; one picture of the whole run."""
     missing: str = ""
@@ -88,24 +90,32 @@ def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
     A plain installation has nothing to draw with: its reports have the tables alone.
     """
     if needed := extra_missing("matplotlib"):
-        return Figures((), Drawn(), "", Drawn(), f"Figures are left out: {needed}.")
+        return Figures((), Drawn(), Drawn(), Drawn(), f"Figures are left out: {needed}.")
     drawn: list[tuple[str, str, Drawn, str]] = []
     for (method, texts), part in run.results.groupby(["method", of_texts(run.results)], sort=False):
         by_rate = has_several_rates(part)
         metric = "rouge1" if texts else "accuracy"
         name = words.method_name(str(method))
         measure = words.MEASURES[metric]
+        if not by_rate and part["epsilon"].nunique() < _FEWEST:
+            continue  # its table says the same
         picture_of = (rate_figure if by_rate else epsilon_figure)(part, metric)
-        drawn.append((f"{name}: {measure}", name, picture_of, caption(measure, by_rate=by_rate)))
+        drawn.append((f"{name}: {measure}", name, picture_of, caption(measure, part, by_rate)))
     following = [text for *_, text in drawn[1:]] + [""]
     by_method = tuple(  # one caption below all figures that it belongs to
         (title, Figure(name, both.svg, "" if text == after else text, both.narrow))
         for (title, name, both, text), after in zip(drawn, following, strict=False)
     )
-    bars = time_figure(run.timings) if len(run.timings) else ""
+    bars = Drawn()
+    if len(run.timings):
+        bars = Drawn(time_figure(run.timings, WIDE), time_figure(run.timings))
     few = answerers(run, gains)
     is_side_by_side = suits(few, run.manifest.grid.epsilons)
-    gain = Drawn(picture(few)) if is_side_by_side else gain_figure(run.results, leading(gains))
+    gain = (
+        Drawn(picture(few, WIDE), picture(few))
+        if is_side_by_side
+        else gain_figure(run.results, leading(gains))
+    )
     return Figures(
         by_method,
         fitted_figure(run.results, run.manifest.majority),
@@ -161,7 +171,7 @@ def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> Drawn
     """
     fitted = results[results["system"].str.match(r"lr(?!-naive)")]
     series = list(fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
-    if len(series) < 2:
+    if len(series) < 2 or fitted["epsilon"].nunique() < _FEWEST:
         return Drawn()
     place = epsilon_places(fitted["epsilon"].dropna().unique())
     least = fitted.groupby(["dataset", "method", "system", "epsilon"])["accuracy"].mean().min()
@@ -224,7 +234,7 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> Drawn:
         gains["dataset"].isin(results.loc[main_metrics(results) != "absolute_error", "dataset"])
     ]
     series = list(gains[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
-    if not series or has_several_rates(results):
+    if not series or has_several_rates(results) or gains["epsilon"].nunique() < _FEWEST:
         return Drawn()
     place = epsilon_places(gains["epsilon"].unique())
     methods = list(gains["method"].unique())
@@ -264,12 +274,12 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> Drawn:
     )
 
 
-def time_figure(timings: pd.DataFrame) -> str:
+def time_figure(timings: pd.DataFrame, width: float = PHONE) -> str:
     """Wall time by stage, as bars."""
     seconds = stage_seconds(timings).sum(axis=1)
     names = list(seconds.index)
     durations = [words.duration(value) for value in seconds]
-    with drawing(PHONE, 0.5 + 0.26 * len(names)) as figure:
+    with drawing(width, 0.5 + 0.26 * len(names)) as figure:
         axes = figure.subplots()
         bars = axes.barh(names, list(seconds), color=SERIES[0], height=0.62)
         axes.bar_label(bars, durations, padding=4)
@@ -317,10 +327,12 @@ def _panels(
     part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metric: str, description: str
 ) -> Drawn:
     """Below each other for a phone, and two side by side where there are several."""
-    narrow = _grid(part, draw, metric, description, 1)
-    if part["dataset"].nunique() == 1:
-        return Drawn(narrow)
-    return Drawn(_grid(part, draw, metric, description, 2), narrow)
+    beside = min(2, part["dataset"].nunique())
+    wide, narrow = (
+        _grid(part, draw, metric, description, columns, width)
+        for columns, width in ((beside, WIDE), (1, PHONE))
+    )
+    return Drawn(wide, narrow)
 
 
 def _grid(
@@ -329,10 +341,11 @@ def _grid(
     metric: str,
     description: str,
     columns: int,
+    width: float,
 ) -> str:
     datasets = list(part["dataset"].unique())
     rows = math.ceil(len(datasets) / columns)
-    with drawing(9.0 if columns == 2 else PHONE, 2.4 * rows) as figure:
+    with drawing(width, 2.4 * rows) as figure:
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).flatten()
         for axes, dataset in zip(grid, datasets, strict=False):
             draw(axes, part[part["dataset"] == dataset])
@@ -343,8 +356,8 @@ def _grid(
             axes.set_ylabel(words.MEASURES[metric])
         shown = grid[: len(datasets)]
         names = {name for axes in shown for name in axes.get_legend_handles_labels()[1]}
-        beside = columns * (2 if max(map(len, names), default=0) <= _SHORT else 1)
-        legend(figure, shown, beside, 9, handle=2.6 if columns == 2 else 1.8)
+        beside = round(width / PHONE) * (2 if max(map(len, names), default=0) <= _SHORT else 1)
+        legend(figure, shown, beside, 9, handle=2.6 if width > PHONE else 1.8)
         # below the axes
         figure.set_figheight(figure.get_figheight() + 0.4 + 0.17 * math.ceil(len(names) / beside))
         return to_svg(figure, description)
@@ -403,8 +416,8 @@ def _quiet_axis(axes: Axes) -> None:
     axes.tick_params(color=GRID)
 
 
-_MOST_NAMES = 5
-"""Of periods below the axis."""
+_LETTERS = {PHONE: 42, WIDE: 90}
+"""Of names of periods below the axis, by its width."""
 
 
 def period_figure(
@@ -419,14 +432,25 @@ def period_figure(
     """
     if needed := extra_missing("matplotlib"):
         return Paragraph(f"The figure is left out: {needed}.")
-    place = {name: number for number, name in enumerate(all_names)}
-    ticks = sorted(
-        {
-            round(tick)
-            for tick in np.linspace(0, len(all_names) - 1, min(_MOST_NAMES, len(all_names)))
-        }
+    wide, narrow = (
+        _period_svg(label, all_names, names, lines, measure, width) for width in (WIDE, PHONE)
     )
-    with drawing(PHONE, 2.6) as figure:
+    return Figure(label, wide, narrow=narrow)
+
+
+def _period_svg(
+    label: str,
+    all_names: Sequence[str],
+    names: Sequence[str],
+    lines: Mapping[str, Sequence[float]],
+    measure: str,
+    width: float,
+) -> str:
+    place = {name: number for number, name in enumerate(all_names)}
+    most = max(2, _LETTERS[width] // (max(map(len, all_names)) + 3))
+    step = max(1, math.ceil((len(all_names) - 1) / (most - 1)))
+    ticks = range(0, len(all_names), step)
+    with drawing(width, 2.6) as figure:
         axes = figure.subplots()
         for colour, marker, (of, values) in zip(SERIES, "os", lines.items(), strict=False):
             axes.plot(
@@ -442,4 +466,4 @@ def period_figure(
         ends = ", ".join(
             f"{of} {values[0]:.3g} to {values[-1]:.3g}" for of, values in lines.items()
         )
-        return Figure(label, to_svg(figure, f"{label}, by period: {ends}"))
+        return to_svg(figure, f"{label}, by period: {ends}")

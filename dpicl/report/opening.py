@@ -21,6 +21,7 @@ from dpicl.report.blocks import (
     Code,
     Figure,
     FoldedBlock,
+    Heading,
     Paragraph,
     Report,
     TableBlock,
@@ -38,16 +39,22 @@ from dpicl.report.decision import (
     gains_of,
     intervals,
     leading,
+    on_rows,
     promised,
 )
 from dpicl.report.figures import Figures
 from dpicl.report.load import Manifest, Run, demonstration_files
-from dpicl.report.sentences import asked, formed, sentences_of, smaller
+from dpicl.report.sentences import asked, formed, sentences_of, smaller, titled
 from dpicl.report.tables import WITHOUT_PRIVATE, main_metrics, of_part, parts
+from dpicl.report.truth import truth_blocks, truth_sentence
 
 
 def lead(run: Run, gains: pd.DataFrame) -> str:
-    """The answer: who is helped, else how good what was released is."""
+    """The answer: what a release achieves beside the truth, who does better with it; else how good
+    what was released is.
+    """
+    if achieved := truth_sentence(run):
+        return " ".join(filter(None, (achieved, answer(run, gains), _one_answer(run))))
     if sentence := answer(run, gains) or next(iter(found(run, gains)), ""):
         return sentence
     for unit in run.worth:
@@ -66,6 +73,16 @@ def lead(run: Run, gains: pd.DataFrame) -> str:
     return "" if len(run.results) else f"No model was queried in this run: {left}."
 
 
+def _one_answer(run: Run) -> str:
+    """Which models give nearly all queries one answer, whatever they read."""
+    main = run.manifest.model_name
+    models = dict.fromkeys(each.model or main for each in constant_answers(run.labelled))
+    if not models:
+        return ""
+    verb = "gives" if len(models) == 1 else "give"
+    return f"{words.listing([*models])} {verb} nearly all queries one answer, whatever they say."
+
+
 def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
     """The first blocks of a report: what its answer may not be read as, then what it is seen by."""
     model = run.manifest.model if run.is_model_used else None
@@ -74,10 +91,14 @@ def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Bl
             "Random weights.",
             "The accuracies of in-context answers mean nothing; they show that the pipeline works.",
         )
+    if truth := list(truth_blocks(run)):
+        yield from truth
+        yield Heading("What models make of it")
     constants = [*constant_answers(run.labelled)]
     if constants:
         told = constants_in_short(constants, run.manifest.model_name)
-        yield Banner("One answer to everything.", f"{told[:1].upper()}{told[1:]}.")
+        only = "Their accuracy says how frequent that answer is among the queries, and no more."
+        yield Banner("One answer to everything.", f"{told}. {only}")
     if len(constants) > 1:
         yield FoldedBlock(
             "Which answer, and how often", (Bullets(tuple(each.sentence for each in constants)),)
@@ -107,7 +128,7 @@ def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Bl
 
 def _read_and_said(first: FirstAnswers, main: str) -> Iterator[Block]:
     yield Paragraph(
-        f"The first queries, with {first.shots} demonstrations that "
+        f"The first query of each true answer, with {first.shots} demonstrations that "
         f"{words.method_name(first.method)} released at ε = "
         f"{words.epsilon(first.epsilon)} and without any, as models read them:"
     )
@@ -151,8 +172,7 @@ def paid(manifest: Manifest) -> list[str]:
 
 def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
     """The same, but for what it cost, as lines of a terminal."""
-    if sentence := answer(run, gains):
-        yield sentence
+    yield from filter(None, (truth_sentence(run), answer(run, gains)))
     yield from _constants(run)
     few = answerers(run, gains)
     if suits(few, run.manifest.grid.epsilons):
@@ -206,7 +226,7 @@ def overview(run: Run, about: str) -> Report:
         *after,
     )
     blocks = (Bullets(facts), *decision(run, gains_of(run)))
-    return Report(run.manifest.title, about, blocks, ())
+    return Report(titled(run.manifest.grid.datasets, run.manifest.title), about, blocks, ())
 
 
 def _facts(run: Run) -> tuple[list[str], list[str]]:
@@ -229,6 +249,7 @@ def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> s
     system, most = (IN_CONTEXT[1], averaged) if is_averaged else (IN_CONTEXT[0], single)
     means = most[most["epsilon"].notna()].groupby("epsilon")[metric].mean()
     private = ", ".join(_by_epsilon(most, metric)) or "not measured"
+    asked_rows = on_rows(float(most["query_count"].mean()))
     beside = {
         "without privacy": means.get(math.inf, math.nan),
         **{
@@ -251,15 +272,18 @@ def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> s
         private = f"{words.averaged(draws)} {private}"
         shown.append(f"of the first draw alone {', '.join(_by_epsilon(single, metric))}")
     return (
-        f"{about}: {words.MEASURES[metric]} {'; '.join([private, *shown, *_beside(part, metric)])}"
+        f"{about}: {words.MEASURES[metric]}{asked_rows} "
+        f"{'; '.join([private, *shown, *_beside(part, metric)])}"
     )
 
 
 def _beside(part: pd.DataFrame, metric: str) -> Iterator[str]:
     """Classifiers, on all released rows or on what the method's baselines read."""
     for system in BESIDE:
-        if private := _by_epsilon(part[part["system"] == system], metric):
-            yield f"{fitted(part['method'].iloc[0], system)} {', '.join(private)}"
+        own = part[part["system"] == system]
+        if private := _by_epsilon(own, metric):
+            asked_rows = on_rows(float(own["query_count"].mean()))
+            yield f"{fitted(part['method'].iloc[0], system)}{asked_rows} {', '.join(private)}"
 
 
 def _with_most_shots(part: pd.DataFrame, system: str) -> pd.DataFrame:

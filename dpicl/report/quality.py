@@ -13,12 +13,14 @@ from typing import Any
 from dpicl.contract.payment import HORIZON_PAID, NOTHING_MORE
 from dpicl.data.reading.queries import load_queries
 from dpicl.ground.errors import LedgerError, ParameterError, SourceError
+from dpicl.ground.installed import extra_missing
 from dpicl.ground.types import QueryTable
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.counted_horizon import Arrays, CountedHorizon
 from dpicl.quality import Quality, ReleasePoint
+from dpicl.quality.picture import BESIDE
 from dpicl.quality.series import (
     MOST_MODELS,
     Drift,
@@ -30,6 +32,7 @@ from dpicl.quality.series import (
     errors_by_period,
     rows_by_period,
 )
+from dpicl.quality.shown import Shown
 from dpicl.quality.texts import N_GRAMS, TextQuality
 from dpicl.quality.worth import JUDGED, LEVEL, largest
 from dpicl.release.horizon import Horizon
@@ -37,6 +40,7 @@ from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.report.blocks import (
     Block,
+    Figure,
     Pairs,
     Paragraph,
     Report,
@@ -45,6 +49,7 @@ from dpicl.report.blocks import (
     TableCell,
     to_html,
 )
+from dpicl.report.columns import columns_svg
 from dpicl.report.figures import period_figure
 
 _MOST = 50
@@ -54,8 +59,10 @@ _COUNTED = (
 )
 
 
-def quality_page(quality: Quality | TextQuality) -> str:
-    """The whole page: HTML that fetches nothing and runs nothing."""
+def quality_page(quality: Quality | TextQuality, columns: Sequence[Shown] = ()) -> str:
+    """The whole page: HTML that fetches nothing and runs nothing; of a table with a picture of
+    these columns of the release, the label last of single ones.
+    """
     if isinstance(quality, TextQuality):
         return to_html(_text_report(quality))
     about = (
@@ -71,15 +78,50 @@ def quality_page(quality: Quality | TextQuality) -> str:
         )
         rows = "Effective rows: so many rows without noise would have marginals as exact as these."
         opening = Pairs(tiles, are_tiles=True), Paragraph(rows)
-    return to_html(
-        Report(f"Quality of {quality.dataset}", about, opening, tuple(_sections(quality)))
-    )
+    if columns and not extra_missing("matplotlib"):
+        wide, narrow = (columns_svg(columns, most) for most in (BESIDE, 1))
+        caption = "Shares of released rows; lines show where 90 % of true shares are."
+        opening = *opening, Figure("Released columns", wide, caption, narrow)
+    title, sections = f"Quality of {quality.dataset}", tuple(_sections(quality))
+    return to_html(Report(title, about, opening, sections, verdict(quality, columns)))
+
+
+def verdict(quality: Quality, columns: Sequence[Shown]) -> str:
+    """Whether the columns are as exact as a sample, and whether the label can be learned: what the
+    numbers below come to.
+    """
+    said = []
+    if quality.row_count is not None and quality.effective_rows is not None:
+        share = quality.effective_rows / max(quality.row_count, 1.0)
+        said.append(
+            "Released columns are about as exact as the rows themselves are as a sample."
+            if share >= 1
+            else f"Released columns are as exact as those of {share:.0%} of the rows without noise."
+        )
+    if quality.auc_interval is not None:
+        low, high = quality.auc_interval
+        label = quality.point.contract.label
+        of_label = [panel for panel in columns if label and panel.columns == (label.column,)]
+        most = f", {max(of_label[0].shares):.2f} of all" if of_label else ""
+        said.append(
+            "A classifier that is fitted on them may be no better than guessing (AUC "
+            f"{low:.2f} to {high:.2f}, guessing has 0.5): its accuracy is then that of the most "
+            f"frequent answer{most}."
+            if low <= _GUESSED
+            else "A classifier that is fitted on them does better than guessing: AUC "
+            f"{low:.2f} to {high:.2f}, where guessing has 0.5."
+        )
+    return " ".join(said)
+
+
+_GUESSED = 0.52
+"""An AUC up to which nobody would call a classifier better than guessing."""
 
 
 def _sections(quality: Quality) -> Iterator[Section]:
     if doubts := [number.doubt for number in quality.numbers if number.doubt]:
         yield Section("bounds", "Bounds", tuple(map(Paragraph, doubts)))
-    for what, marginals in quality.kinds:
+    for number, (what, marginals) in enumerate(quality.kinds):
         shown = largest(marginals, _MOST)
         known = 2 + (shown[0].true is not None)  # of benchmarks, what is true too
         left = (
@@ -95,7 +137,8 @@ def _sections(quality: Quality) -> Iterator[Section]:
                 for error in shown
             ),
         )
-        yield Section(what.replace(" ", "-"), f"Errors of {what}", (Paragraph(_COUNTED), table))
+        explained = () if number else (Paragraph(_COUNTED),)
+        yield Section(what.replace(" ", "-"), f"Errors of {what}", (*explained, table))
     if quality.scores:
         known = 6 + (quality.scores[0].true is not None)
         constant = "the mean" if quality.scores[0].is_number else "one answer to all"

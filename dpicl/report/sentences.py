@@ -5,6 +5,7 @@ response leaves; and how many released texts have the form that their contract s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -54,6 +55,17 @@ def answers(counts: Mapping[str, float]) -> str:
     return f"Answers: {', '.join(ways) or 'none'}; {spent}" + (
         f", cost {counts['cost']:,.2f}" if "cost" in counts else ""
     )
+
+
+_MOST_NAMES = 2
+
+
+def titled(datasets: Sequence[str], title: str) -> str:
+    """The data sets, unless there are many, and what their pipeline is for."""
+    if not datasets or len(datasets) > _MOST_NAMES:
+        return title
+    begins = title[:1] if title[1:2].isupper() else title[:1].lower()  # LDP-TabICL stays so
+    return f"{words.listing([*datasets])}: {begins}{title[1:]}"
 
 
 def asked(manifest: Manifest) -> list[str]:
@@ -175,21 +187,22 @@ def beside(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def caption(measure: str, *, by_rate: bool) -> str:
-    """The caption of a method's figure."""
-    axis = (
-        "share of rows sampled"
-        if by_rate
-        else "nominal ε on a logarithmic axis; right of the dotted rule there is no privacy"
-    )
-    apart = (
-        "" if by_rate else " Points at the same ε are shifted slightly so that they do not overlap."
-    )
-    return (
-        f"Mean {measure} by {axis}. Bars are one standard deviation over seeds.{apart} Baselines "
-        f"are fitted on all training rows and tested "
-        "on the whole test split, the others on the query subset."
-    )
+def caption(measure: str, part: pd.DataFrame, by_rate: bool) -> str:
+    """The caption of a method's figure: of what is in it."""
+    axis = "share of rows sampled" if by_rate else "nominal ε on a logarithmic axis"
+    said = [f"Mean {measure} by {axis}."]
+    if not by_rate and math.inf in set(part["epsilon"]):
+        said.append("Right of the dotted rule there is no privacy.")
+    if part["seed"].nunique() > 1:
+        said.append("Bars are one standard deviation over seeds.")
+        if not by_rate and part["system"].nunique() > 1:
+            said.append("Points at the same ε are shifted slightly so that they do not overlap.")
+    if not by_rate and {"lr", "gnb", "gb"} & {*part["system"]}:
+        said.append(
+            "Baselines are fitted on all training rows and tested on the whole test split, the "
+            "others on the query subset."
+        )
+    return " ".join(said)
 
 
 def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:

@@ -33,7 +33,14 @@ def test_the_demo_needs_no_data_folder_and_shows_two_models_side_by_side(place: 
         row["system"] for row in found
     }
     assert {row["query_count"] for row in found if row["system"].startswith("icl")} == {"6"}
-    assert " beyond noise to tiny and bundled." in done.stdout
+    assert (
+        "LDP-TabICL released rows of diabetes at ε = 10. Logistic regression fitted on them "
+        in (done.stdout)
+    )
+    assert (
+        " bundled" in done.stdout
+        and " as well as without private data, within noise" in done.stdout
+    )
     assert "GDP-TabICL, ε = 10 (│ without private data)\n  tiny     " in done.stdout
 
 
@@ -69,7 +76,7 @@ def test_without_an_index_the_bundled_model_answers_and_one_sentence_says_so(
         "So the bundled model answers alone, which compares rows and knows no language."
         in done.stdout
     )
-    assert "What AIM-TabICL releases of diabetes helps " in done.stdout
+    assert "AIM-TabICL released rows of diabetes at ε = 1. " in done.stdout
     assert "smollm2  " not in done.stdout
     assert next((tmp_path / ".dpicl" / "runs").glob("demo-*/report.html")).stat().st_size > 10_000
 

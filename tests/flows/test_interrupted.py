@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from dpicl.home.settings import Settings
 from dpicl.runs.artefacts import WRITING
 from dpicl.runs.evaluate import PARTS
-from dpicl.runs.run_folder import SPENDING
+from dpicl.runs.run_folder import SPENDING, read_plan
+from flows.executor import run_name
+from flows.maintenance import end_killed
 from tests.harness import (
     SMALL,
     World,
@@ -97,6 +101,21 @@ def killed(
     return outcome(world.run(run_id))
 
 
+def states(world: World, run_id: str) -> list[str]:
+    """Of all flow runs of a run."""
+    wanted = {"flow_runs": {"name": {"like_": run_id}}}
+    return sorted(flow_run["state_type"] for flow_run in world.ask("flow_runs/filter", wanted))
+
+
+def test_a_run_that_goes_on_elsewhere_is_left_running(world: World) -> None:
+    """Its process holds its lock."""
+    with under_way(world, "twin", "units/*/scored/[0-9]*.npz"):
+        with world.entered():
+            end_killed(run_name(read_plan(world.run("twin"))), uuid4(), Settings.current())
+        assert states(world, "twin") == ["RUNNING"]
+    assert states(world, "twin") == ["COMPLETED"]
+
+
 def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(
     world: World, expected: dict[str, Any]
 ) -> None:
@@ -104,6 +123,7 @@ def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(
     assert any("released" in name for name in before)
     assert private_modes(world, "killed-first") == {0o600, 0o700}
     world.sweep("killed-first", {}, resume=True)
+    assert states(world, "killed-first") == ["COMPLETED", "CRASHED"]
     assert private_modes(world, "killed-first") == set()
     after = outcome(world.run("killed-first"))
     assert before.items() <= after.items()

@@ -48,7 +48,8 @@ def test_the_page_fetches_nothing_and_runs_the_one_script_whose_digest_it_states
         "http-equiv": "Content-Security-Policy",
         "content": policy,
     }
-    assert sum(tag == "svg" for tag, _ in page.tags) == 3
+    # each for a screen and for a phone
+    assert sum(tag == "svg" for tag, _ in page.tags) == 2 * 3
 
 
 @pytest.mark.parametrize("trained", [True, False])
@@ -133,8 +134,8 @@ def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is
         )
         assert "by at most 1.34 at ε = 1, 30 at ε = 5 (e^ε, with the ε that is charged)." in plain
         first = plain.index(
-            "GDP-TabICL on adult, better than always answering the majority label (0.750) by more "
-            "than noise: in-context answers from ε = 5 on"
+            "GDP-TabICL on adult, better than always answering the majority label (0.750 on 100 "
+            "rows, 0.750 on 500 rows) by more than noise: in-context answers from ε = 5 on"
         )
         # before all sections
         assert first < plain.index("The differential privacy of one release")
@@ -160,13 +161,17 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
     for text in (html.replace("\u00a0", " "), markdown):
         assert (
             "DP few-shot generation on trec: in accuracy nothing was better than answers without "
-            "demonstrations (0.450) by more than noise; worse: in-context answers at ε = 1." in text
+            "demonstrations (0.450 on 600 rows) by more than noise; worse: in-context answers at "
+            "ε = 1." in text
         )
         assert "+0.117" not in text and "0.033" in text
-        assert "releases of trec is worse than nothing for some-model at ε = 1 (" in text
+        assert (
+            "With what DP few-shot generation released of trec, some-model does worse than without "
+            "private data: at ε = 1 (accuracy 0.350 against 0.450, on 600 rows)." in text
+        )
     assert markdown_row(markdown, "DP few-shot generation")[1:4] == [
         "trec",
-        "zero-shot 0.450",
+        "zero-shot 0.450 on 600 rows",
         "in-context, k = 4",
     ]
     assert "Below the line, using no private data does better" in html
@@ -175,7 +180,11 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
 
 @pytest.mark.parametrize(
     ("zero_shot", "over"),
-    [(0.45, "zero-shot 0.450"), (0.25, "majority 0.310"), (None, "majority 0.310")],
+    [
+        (0.45, "zero-shot 0.450 on 100 rows"),
+        (0.25, "majority 0.310 on 100 rows"),
+        (None, "majority 0.310 on 100 rows"),
+    ],
 )
 def test_classifiers_are_measured_against_the_majority_of_their_rows_unless_the_model_alone_does_better(  # noqa: E501
     tmp_path, zero_shot, over

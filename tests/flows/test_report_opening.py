@@ -1,10 +1,11 @@
-"""A report opens with whom releases help beyond noise, of what is released, and says the same as
-its details; that a model answers alike whatever it is asked is one sentence.
+"""A report opens with what a release achieves, and who does better with it beyond noise; it says
+the same as its details; that a model answers alike whatever it is asked is one sentence.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import Any
 
 import pytest
 
+from dpicl.quality.shown import Fitted, Shown, Truth, Worth
 from dpicl.report.answer import Answerer, ends
 from dpicl.report.answers import constant_answers, constants_in_short
+from dpicl.report.blocks import Figure, Heading, TableBlock
 from dpicl.report.cells import LabelCounts
-from dpicl.report.decision import Gain, gains_of
-from dpicl.report.load import Run, load_run
-from dpicl.report.opening import lead, story
+from dpicl.report.decision import Gain, found, gains_of
+from dpicl.report.figures import figures_of
+from dpicl.report.load import ReleasedWorth, Run, load_run
+from dpicl.report.opening import first_screen, lead, story
+from dpicl.report.sentences import titled
 from tests.flows.report_folder import line, write_run
 
 GRID = {"epsilons": [1, 10], "seeds": [0], "draws": 4}
@@ -67,8 +72,8 @@ def test_a_classifier_on_the_private_rows_is_not_what_a_release_helps(tmp_path: 
     both = [*released("icl", 0.66, 0.66, method="gdp_tabicl")]
     run = run_of(tmp_path, *both, *released("lr", 0.85, 0.85, method="gdp_tabicl"))
     assert opening(run) == (
-        "What GDP-TabICL releases of adult makes no difference beyond noise to some-model "
-        "(accuracy 0.660, without private data 0.660 at ε = 1)."
+        "With what GDP-TabICL released of adult, some-model does as well as without private data, "
+        "within noise: accuracy 0.660 against 0.660, on 400 rows, at ε = 1."
     )
     assert not any("logistic regression  " in told for told in story(run))
     assert any(
@@ -76,8 +81,8 @@ def test_a_classifier_on_the_private_rows_is_not_what_a_release_helps(tmp_path: 
     )
     same = run_of(tmp_path, *released("lr", 0.85, 0.85))
     assert opening(same).startswith(
-        "What MST-TabICL releases of adult helps logistic regression from ε = 1 on (there accuracy "
-        "0.850, without private data 0.660)."
+        "With what MST-TabICL released of adult, logistic regression does better than without "
+        "private data: from ε = 1 on (there accuracy 0.850 against 0.660, on 400 rows)."
     )
 
 
@@ -90,20 +95,20 @@ def test_whom_it_helps_comes_before_whom_it_does_not(tmp_path: Path) -> None:
         *released("lr", 0.68, 0.8, method="aim_tabicl"),
     )
     assert opening(run) == (
-        "What AIM-TabICL releases of adult helps logistic regression at ε = 10 (accuracy 0.800, "
-        "without private data 0.660). In accuracy no release makes a difference beyond noise to "
-        "some-model."
+        "With what AIM-TabICL released of adult, logistic regression does better than without "
+        "private data: at ε = 10 (accuracy 0.800 against 0.660, on 400 rows). With every release, "
+        "some-model does as well as without private data, within noise."
     )
 
 
 def test_what_falls_back_at_a_larger_epsilon_is_no_help(tmp_path: Path) -> None:
-    assert " helps " not in opening(run_of(tmp_path, *released("icl", 0.9, 0.66)))
+    assert " does better " not in opening(run_of(tmp_path, *released("icl", 0.9, 0.66)))
 
 
 def test_harm_is_said_with_where(tmp_path: Path) -> None:
     assert opening(run_of(tmp_path, *released("icl", 0.3, 0.66))) == (
-        "What MST-TabICL releases of adult is worse than nothing for some-model at ε = 1 "
-        "(accuracy 0.300, without private data 0.660)."
+        "With what MST-TabICL released of adult, some-model does worse than without private data: "
+        "at ε = 1 (accuracy 0.300 against 0.660, on 400 rows)."
     )
 
 
@@ -117,10 +122,10 @@ def test_a_better_order_helps_where_accuracy_is_within_noise(
     """Only of two labels is it known how sure an area under the curve is."""
     told = opening(run_of(tmp_path, *released("lr", 0.68, 0.69, auc=auc), labels=labels))
     assert (
-        "helps logistic regression from ε = 1 on (there AUC 0.77, by chance 0.5; accuracy 0.680, "
-        "within noise of 0.660 without private data)" in told
+        "logistic regression does better than without private data: from ε = 1 on (there AUC 0.77 "
+        "against 0.5, on 400 rows; accuracy 0.680 against 0.660 is within noise)" in told
     ) is helps
-    assert ("no difference beyond noise to logistic regression" in told) is not helps
+    assert ("logistic regression does as well as without private data" in told) is not helps
 
 
 @pytest.mark.parametrize(("first", "averaged"), [(0.68, 0.9), (0.9, 0.68)])
@@ -132,9 +137,10 @@ def test_headline_and_detail_make_one_comparison(
     )
     helps = averaged == 0.9
     detail = next(told for told in story(run) if told.startswith("MST-TabICL on adult: acc"))
-    assert (" helps some-model averaged over 4 draws from ε = 1 on" in opening(run)) is helps
+    named = "some-model averaged over 4 draws does better than without private data: from ε = 1 on"
+    assert (named in opening(run)) is helps
     assert ("better by more than noise from ε = 1 on" in detail) is helps
-    assert f"accuracy averaged over 4 draws {averaged:.3f} at ε = 1, " in detail
+    assert f"accuracy on 400 rows averaged over 4 draws {averaged:.3f} at ε = 1, " in detail
     assert f"; of the first draw alone {first:.3f} at ε = 1, " in detail
 
 
@@ -145,9 +151,95 @@ def test_constant_answers_are_one_sentence_however_many_there_are() -> None:
     one = [*constant_answers([alike])]
     assert constants_in_short(one, "small") == one[0].sentence
     assert constants_in_short([*constant_answers([zero, alike, other])], "small") == (
-        "all, or nearly all, queries get the same answer from small without demonstrations and "
-        "with MST-TabICL; from large with AIM-TabICL"
+        "small gives nearly all queries one answer, whatever they say: ‘Yes’ without "
+        "demonstrations and with MST-TabICL; large gives nearly all queries one answer, whatever "
+        "they say: ‘Yes’ with AIM-TabICL"
     )
+    reverse = counts(system="zero-shot", given="No")
+    assert constants_in_short([*constant_answers([reverse, alike])], "small").endswith(
+        ": ‘No’ without demonstrations, ‘Yes’ with MST-TabICL"
+    )
+
+
+def test_who_does_better_is_said_with_each_of_several(tmp_path: Path) -> None:
+    run = run_of(tmp_path, *released("icl", 0.8, 0.9), *released("lr", 0.7, 0.8))
+    assert opening(run) == (
+        "With what MST-TabICL released of adult, some-model and logistic regression do better than "
+        "without private data: some-model from ε = 1 on (there accuracy 0.800 against 0.660, on "
+        "400 rows); logistic regression at ε = 10 (accuracy 0.800 against 0.660, on 400 rows)."
+    )
+
+
+def test_a_page_says_on_how_many_rows_each_share_is(tmp_path: Path) -> None:
+    """Two of the same name that differ would contradict each other."""
+    asked = [row | {"query_count": 50} for row in released("icl", 0.64, 0.64)]
+    bare = line("majority", "", 0.64, query_count=50, method="mst_tabicl")
+    fitted = [row | {"query_count": 154} for row in released("lr", 0.8, 0.8)]
+    folder = write_run(
+        tmp_path, results=[bare, *asked, *fitted], grid=GRID, majority={"adult": 0.662},
+    )  # fmt: skip
+    run = load_run(folder)
+    told = f"{opening(run)} {' '.join(story(run))} {' '.join(found(run, gains_of(run)))}"
+    for share, count in (("0.640", "50 rows"), ("0.662", "154 rows")):
+        for place in re.finditer(re.escape(share), told):
+            around = told[max(0, place.start() - 60) : place.end() + 30]
+            assert f"on {count}" in around, around
+
+
+def test_a_title_names_the_tables() -> None:
+    for datasets, title in (
+        (["shop"], "shop: a title"),
+        (["shop", "visits"], "shop and visits: a title"),
+        (["a", "b", "c"], "A title"),
+    ):
+        assert titled(datasets, "A title") == title
+    assert titled(["shop"], "LDP-TabICL by ε") == "shop: LDP-TabICL by ε"
+
+
+TRUTH = Truth(({"age": "41", "city": "north"},), Fitted(0.79, 0.71), Fitted(0.82, 0.74), 154)
+
+
+def test_a_benchmark_begins_with_its_release_beside_the_truth(tmp_path: Path) -> None:
+    """Before what models make of it, and without a second sentence on the same classifier."""
+    rows = [*released("icl", 0.66, 0.66), *released("lr", 0.7, 0.7, auc=0.79)]
+    run = run_of(tmp_path, *rows)
+    age = Shown(("age",), (("18 to 40", "41 to 90"),), (0.4, 0.6), (0.0, 0.0), true=(0.5, 0.5))
+    worth = Worth(({"age": "40"},), (), (age,), TRUTH)
+    unit = ReleasedWorth("mst_tabicl", "adult", "0", {"counts,epsilon=1.0": worth})
+    known = replace(run, worth=(unit,))
+    assert opening(known) == (
+        "MST-TabICL released rows of adult at ε = 1. Logistic regression fitted on them has AUC "
+        "0.79 on 154 held-out rows; fitted on the true rows 0.82, without any data 0.50. With what "
+        "MST-TabICL released of adult, some-model does as well as without private data, within "
+        "noise: accuracy 0.660 against 0.660, on 400 rows, at ε = 1. some-model gives nearly all "
+        "queries one answer, whatever they say."
+    )
+    assert story(known)[0].startswith("MST-TabICL released rows of adult at ε = 1.")
+    blocks = list(first_screen(known, gains_of(known), figures_of(known, gains_of(known))))
+    table = blocks[0]
+    assert isinstance(table, TableBlock)
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["true rows, without privacy", "0.820", "0.740"],
+        ["rows released at ε = 10", "0.790", "0.700"],
+        ["rows released at ε = 1", "0.790", "0.700"],
+        ["no rows: always the most frequent answer", "0.500", "0.660"],
+    ]
+    some = next(block for block in blocks[1:] if isinstance(block, TableBlock))
+    assert [[cell.text for cell in row] for row in some.rows] == [
+        ["released, ε = 1", "40"],
+        ["true", "41"],
+    ]
+    kinds = [type(block) for block in blocks]
+    assert kinds.index(Figure) < kinds.index(Heading)
+
+
+def test_one_epsilon_has_no_line_and_no_words_on_one(tmp_path: Path) -> None:
+    at_one = [row for row in released("icl", 0.66, 0.7) if row["epsilon"] == 1]
+    run = run_of(tmp_path, *at_one)
+    assert figures_of(run, gains_of(run)).by_method == ()
+    both = run_of(tmp_path, *released("icl", 0.66, 0.7))
+    ((_, figure),) = figures_of(both, gains_of(both)).by_method
+    assert figure.caption == "Mean accuracy by nominal ε on a logarithmic axis."
 
 
 def test_every_interval_is_whole_on_the_axis() -> None:

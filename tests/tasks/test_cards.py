@@ -16,6 +16,7 @@ import pytest
 import yaml
 from huggingface_hub import DatasetCard
 
+from dpicl.release.card import _size
 from dpicl.release.certificate import Certificate
 from dpicl.release.certificate_files import certificate_of
 from tests.cli.conftest import Cli
@@ -35,6 +36,19 @@ def released(place: Place, cli: Cli, table: str, name: str) -> Path:
     command = "protect" if name.endswith("jsonl") else "synth"
     cli(f"{command} {table} --out {out} --epsilon 0.5 --card")
     return out
+
+
+def place_columns(table: str) -> Any:
+    """Columns of the contract of this name."""
+    assert table == "shop"
+    return shop()["columns"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "size"), [(1, "n<1K"), (999, "n<1K"), (1000, "1K<n<10K"), (10**7, "n>10M")]
+)
+def test_sizes_are_named_as_the_hub_names_them(rows: int, size: str) -> None:
+    assert _size(rows) == size
 
 
 def croissant_of(out: Path) -> Any:
@@ -67,6 +81,14 @@ def test_both_say_what_the_certificate_says(place: Place, cli: Cli, table: str) 
     features = {one["name"]: one["dtype"] for one in card.data.dataset_info["features"]}
     assert set(features) == set(pq.read_schema(out).names) and features["age"] == "int64"
     assert "Source: t, whose licence is: l." in card.text
+    rows = pq.read_metadata(out).num_rows
+    assert card.data.size_categories == ["10K<n<100K" if rows >= 10_000 else "1K<n<10K"]
+    assert card.data.dataset_info["splits"] == [{"name": "train", "num_examples": rows}]
+    assert f"{rows:,} rows of " in card.text
+    low, high = place_columns(table)["age"]["bounds"]
+    assert f"| age | int64 | {low} to {high}" in card.text
+    quality = card.text.partition("## Quality")[2].partition("## ")[0]
+    assert "- Error of single columns: " in quality
     loss = certificate.privacy_loss
     assert stated["dpicl:epsilon"] == "0.5" and float(stated["dpicl:delta"]) == 0
     assert stated["dpicl:unit"] == loss.privacy_unit
@@ -92,6 +114,7 @@ def test_a_card_of_private_records_says_so_and_all_that_is_not_covered(
     text = released(place, cli, install(place, content | {"source": unpublished}), "rows.csv")
     card = (text.parent / "README.md").read_text()
     assert "Source: Private records, which are not published and have no public licence." in card
+    assert "\nPrivate records.\n" not in card and "seed" not in card
     not_covered = card.partition("## Not covered")[2].partition("##")[0]
     assert "- Queries, which are sent as they are;" in not_covered and "`" not in not_covered
 

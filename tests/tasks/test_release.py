@@ -17,6 +17,7 @@ import pytest
 import dpicl
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.methods import DEFAULTS
+from dpicl.release.certificate_files import public_key, verify_file
 from tests.harness import Place, install, new_place, python, shop, shop_rows
 
 HOLDS_ROWS = ("mst_tabicl", "ldp_tabicl")
@@ -88,6 +89,19 @@ def test_files_hold_the_table_and_a_changed_one_is_not_written_as_released(
     read = pd.read_csv(tmp_path / "shop.csv", dtype=dict(table.dtypes))
     pd.testing.assert_frame_equal(read, pd.DataFrame(table))
     assert table.to_csv(None).startswith(",")
+    for name, options in (
+        ("german.csv", {"sep": ";", "decimal": ","}),
+        ("numbered.csv", {"index": True}),
+        ("packed.csv.gz", {"float_format": "%.2f"}),
+    ):
+        table.to_csv(tmp_path / name, **options)
+        verify_file(tmp_path / name, key=public_key(released(place).published.settings))
+    assert (tmp_path / "german.csv").read_text().startswith(";".join(table.columns))
+    assert pd.read_csv(tmp_path / "packed.csv.gz").shape == table.shape
+    table.to_parquet(tmp_path / "fast.parquet", compression="snappy")
+    verify_file(tmp_path / "fast.parquet", key=public_key(released(place).published.settings))
+    with pytest.raises(DpiclError, match="a certificate is of one whole file; expected no `mode`"):
+        table.to_csv(tmp_path / "german.csv", mode="a")
     table.iloc[0, 0] = (
         table.iloc[1, 0] if table.iloc[0, 0] != table.iloc[1, 0] else table.iloc[0, 0] + 1
     )

@@ -369,14 +369,15 @@ def test_an_own_entry_has_no_key_of_the_shipped_one_of_its_name(tmp_path: Path) 
     """A server that is called as a local model is not trusted with private rows, and a pipeline is
     not without baselines, because the shipped one is.
     """
-    assert load_pipelines(SHIPPED_PIPELINES).pipelines["private-table"].baselines is False
+    shipped = load_pipelines(SHIPPED_PIPELINES).pipelines
+    assert shipped["ablation-subsample"].baselines is False
     server = {"kind": "endpoint", "url": "http://127.0.0.1:8000/v1", "id": "some-model"}
     settings = _settings(
         tmp_path,
-        yaml.safe_dump({"models": {"bundled": server}, "pipelines": {"private-table": GRID}}),
+        yaml.safe_dump({"models": {"bundled": server}, "pipelines": {"ablation-subsample": GRID}}),
     )
     assert model_named("bundled", settings).trust == "remote"
-    own = declared_pipelines(settings).pipelines["private-table"]
+    own = declared_pipelines(settings).pipelines["ablation-subsample"]
     assert own == Pipeline.model_validate(GRID)
     assert own.baselines is True and own.group is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from dpicl.contract import Contract, parse_contract
 from dpicl.ground.types import SplitTable
 from dpicl.quality import Quality
-from dpicl.report.quality import quality_page
+from dpicl.quality.shown import Shown
+from dpicl.report.quality import quality_page, verdict
 from tests.library.quality.made_up import SUBSET, coded, parted, quality
 
 
@@ -73,9 +75,32 @@ def test_it_reads_as_lines_and_as_a_page() -> None:
     for text in (
         "Quality of made_up",
         "Effective rows",
-        "size &amp; label",
+        "size &amp; kind",
         "Train on released, test on real",
         f"{found.scores[0].promised:.3f}",
     ):
         assert text in page
     assert "http" not in page.replace("http-equiv", "")
+    assert page.count("the share of rows that would have to move") == 1
+
+
+def test_a_page_begins_with_what_its_numbers_come_to_and_with_a_picture() -> None:
+    known = quality_of_label("kind", "mst_tabicl")
+    auc = known.scores[0]
+    kind = Shown(("kind",), (("a", "b"),), (0.25, 0.75), (0.01, 0.01))
+    contract = known.point.contract
+    assert contract.label is not None and contract.label.column == "kind"
+    guessing = (
+        "may be no better than guessing (AUC 0.48 to 0.54, guessing has 0.5): its accuracy is then "
+        "that of the most frequent answer, 0.75 of all."
+    )
+    better = "does better than guessing: AUC 0.70 to 0.80, where guessing has 0.5."
+    for low, high, told in ((0.48, 0.54, guessing), (0.7, 0.8, better)):
+        scores = (replace(auc, low=low, high=high), *known.scores[1:])
+        found = replace(known, scores=scores, row_count=1000.0, effective_rows=400.0)
+        assert verdict(found, [kind]) == (
+            "Released columns are as exact as those of 40% of the rows without noise. A "
+            f"classifier that is fitted on them {told}"
+        )
+        page = quality_page(found, [kind])
+        assert page.index('class="lead"') < page.index("<svg") < page.index("<h2>Errors of single")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
 from matplotlib.text import Text
 from pydantic import TypeAdapter
 
@@ -108,3 +109,54 @@ def test_what_a_report_stores_is_read_back(release: Any) -> None:
     worth = Worth(({"a": "1"},), ("a sentence",), tuple(panels_of(release, ["stars"], 0)))
     stored = json.dumps(asdict(worth))
     assert TypeAdapter(Worth).validate_json(stored) == worth
+
+
+INCOME = Shown(
+    ("income",),
+    (("0", "1 to 9,999", "10,000 to 29,999", "30,000 to 250,000", "none"),),
+    (0.3, 0.2, 0.2, 0.2, 0.1),
+    (0.02,) * 5,
+    (0.0, 1.0, 10_000.0, 30_000.0, 250_001.0),
+    ("0", "1", "10,000", "30,000", "250,000"),
+)
+
+
+def test_bars_of_uneven_bins_are_as_wide_as_these_and_their_areas_are_the_shares() -> None:
+    """What has no place on the axis, and what would be a spike on it, is stated in words."""
+    (axes,) = columns_figure([INCOME]).axes
+    bars = [bar for bar in axes.patches if bar.get_width() > 1]  # type: ignore[attr-defined]
+    left = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars]  # type: ignore[attr-defined]
+    assert left == [(1, 10_000), (10_000, 30_000), (30_000, 250_001)]
+    areas = np.array([bar.get_height() * bar.get_width() for bar in bars])  # type: ignore[attr-defined]
+    assert axes.get_ylabel() == "% of rows per 10,000"
+    assert areas / 10_000 == pytest.approx([20, 20, 20])
+    assert axes.get_title(loc="left").split("\n") == ["income", "0: 30 % ± 2", "none: 10 % ± 2"]
+    names = [text.get_text() for text in axes.get_xticklabels()]
+    assert names[0] == "0" and names[-1] == "250,000"
+
+
+def test_even_bins_and_categories_have_bars_beside_each_other(release: Any) -> None:
+    even = Shown(("age",), (("18 to 27", "28 to 37"),), (0.4, 0.6), (0.1, 0.1), (18.0, 28.0, 38.0))
+    for panel in (even, replace(INCOME, ends=(), end_names=())):
+        (axes,) = columns_figure([panel]).axes
+        heights = [bar.get_height() for bar in axes.patches]  # type: ignore[attr-defined]
+        assert heights == pytest.approx([100 * share for share in panel.shares])
+        assert axes.get_ylabel() == "% of rows"
+
+
+def test_ends_of_bins_are_those_of_the_column_and_only_of_numbers(release: Any) -> None:
+    for panel in panels_of(release):
+        is_number = len(panel.columns) == 1 and panel.columns[0] in ("age", "spent")
+        assert bool(panel.ends) >= is_number
+        if is_number:
+            low, high = SCHEMA["columns"][panel.columns[0]]["bounds"]
+            assert panel.ends[0] == low and panel.ends[-1] in (high, high + 1)
+            assert len(panel.end_names) == len(panel.ends)
+
+
+def test_true_shares_are_drawn_and_stated_beside_released_ones() -> None:
+    known = replace(INCOME, true=(0.35, 0.2, 0.2, 0.15, 0.1), errors=(0.0,) * 5)
+    (axes,) = columns_figure([known]).axes
+    assert "0: 30 %, in truth 35 %" in axes.get_title(loc="left")
+    (rules,) = [part for part in axes.collections if isinstance(part, LineCollection)][-1:]
+    assert len(rules.get_segments()) == 3
