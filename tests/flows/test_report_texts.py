@@ -114,9 +114,9 @@ def test_the_first_screen_and_the_figure_are_of_rouge(tmp_path):
 def test_labels_and_texts_of_one_run_are_told_apart(tmp_path):
     html, markdown = written(tmp_path, [*label_rows(), *text_rows()])
     # which are better than the majority's 0.5
-    assert "DP-ICL on sst2, better than answers without demonstrations (0.800 on 300 "
-        "rows)" in markdown
-    assert "DP-ICL on samsum, better than answers without demonstrations (0.350)" in markdown
+    better = "better than answers without demonstrations"
+    assert f"DP-ICL on sst2, {better} (0.800 on 300 rows)" in markdown
+    assert f"DP-ICL on samsum, {better} (0.350 on 100 rows)" in markdown
     assert "Accuracy against epsilon" in html and "ROUGE-1 against epsilon" in html
     assert markdown_row(section(markdown, "Accuracy"), "in-context, k = 4")[1:4] == [
         "**0.900** (paper .920)",
