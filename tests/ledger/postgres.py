@@ -21,6 +21,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.guard import stop_with_parent
 from tests.harness import free_port, until
 
 _USERS = ("postgres", "nobody")
@@ -58,10 +59,11 @@ class Server:
 
     port: int
     password: str
+    host: str
 
     def url(self) -> str:
         """Address of its database."""
-        return f"postgresql://dpicl:{self.password}@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://dpicl:{self.password}@{self.host}:{self.port}/postgres"
 
     def execute(self, statement: str) -> None:
         """Run a statement outside of any transaction."""
@@ -88,14 +90,15 @@ def unprivileged() -> dict[str, Any]:
 
 
 @contextmanager
-def running_postgres(*, durable: bool = True) -> Iterator[Server]:
-    """A server with an empty database; stopped and removed at the end.
+def running_postgres(*, durable: bool = True, host: str = "127.0.0.1") -> Iterator[Server]:
+    """A server with an empty database; stopped and removed at the end, and stopped with this
+    process.
 
     Unless it shall be `durable` it does not wait for the disk; only a power cut could tell.
     """
     folder, who = required_programs(), unprivileged()
     home = Path(tempfile.mkdtemp(prefix="dpicl-postgres-", dir="/tmp"))
-    server = Server(free_port(), secrets.token_hex(16))
+    server = Server(free_port(), secrets.token_hex(16), host)
     (home / "password").write_text(server.password)
     if who:
         for path in (home, home / "password"):
@@ -113,7 +116,7 @@ def running_postgres(*, durable: bool = True) -> Iterator[Server]:
     subprocess.run(initdb, check=True, capture_output=True, cwd=home, **who)
     options = {
         "port": server.port,
-        "listen_addresses": "127.0.0.1",
+        "listen_addresses": host,
         "unix_socket_directories": "",
         "max_connections": 200,
         "fsync": durable,
@@ -127,11 +130,14 @@ def running_postgres(*, durable: bool = True) -> Iterator[Server]:
             cwd=home,
             **who,
         )
+    guard = stop_with_parent(process.pid)
     try:
         until(lambda: process.poll() is not None or _answers(server), 60, "PostgreSQL")
         assert process.poll() is None, (home / "log").read_text()
         yield server
     finally:
+        guard.kill()
+        guard.wait()
         process.send_signal(signal.SIGQUIT)  # nothing in it is needed any more
         process.wait(60)
         shutil.rmtree(home)
