@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,17 @@ from tests.guard import stop_with_parent
 from tests.harness import free_port, until
 
 
+@dataclass(frozen=True)
+class Store:
+    """A running server."""
+
+    address: str
+    process: int
+
+
 @contextmanager
-def running_store(host: str = "127.0.0.1", certificates: Path | None = None) -> Iterator[str]:
-    """A store's address; over TLS where there is a folder of certificates. Objects lie in files
+def running_store(host: str = "127.0.0.1", certificates: Path | None = None) -> Iterator[Store]:
+    """An empty store; over TLS where there is a folder of certificates. Objects lie in files
     of TMPDIR. Skips where no server is installed.
     """
     if not importlib.util.find_spec("moto") or not importlib.util.find_spec("flask_cors"):
@@ -46,7 +55,7 @@ def running_store(host: str = "127.0.0.1", certificates: Path | None = None) -> 
             120,
             "the S3 server",
         )
-        yield address
+        yield Store(address, process.pid)
     finally:
         guard.kill()
         guard.wait()

@@ -24,13 +24,10 @@ ANSWERS = (
 BUSY = """
 import sys, time
 from distributed import Client
-_, scheduler, address, stage = sys.argv
-with Client(scheduler) as client:
-    while not any(key.startswith(stage) for worker, tasks in client.processing().items()
-                  if address in worker for key in tasks):
-        time.sleep(0.05)
+with Client(sys.argv[1]) as client:
+    while not any(tasks for worker, tasks in client.processing().items() if sys.argv[2] in worker):
+        time.sleep(0.02)
 """
-"""Ends once a worker has a task of a stage, or of any."""
 COUNT = """
 import sys
 from distributed import Client
@@ -87,10 +84,10 @@ class Spread:
         assert process.returncode == 0, said
         return said
 
-    def until_busy(self, worker: str, stage: str = "") -> subprocess.Popen[str]:
-        """A command that ends once a worker has a task of this stage, or of any."""
+    def until_busy(self, worker: str) -> subprocess.Popen[str]:
+        """A command that ends once a worker has something to do."""
         scheduler = self.environment["DASK_SCHEDULER_ADDRESS"]
-        return self.start(sys.executable, "-c", BUSY, scheduler, self.hosts[worker].address, stage)
+        return self.start(sys.executable, "-c", BUSY, scheduler, self.hosts[worker].address)
 
     def workers(self) -> int:
         """How many the scheduler has."""

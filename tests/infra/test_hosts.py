@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.flows.test_interrupted import outcome
-from tests.harness import DPICL, differences, new_place, well
+from tests.harness import DPICL, differences, new_place, until, well
 from tests.infra.hosts import linked
 from tests.infra.spread import Spread, spread_over
 
@@ -63,7 +63,6 @@ def test_five_hosts_give_what_one_gives(spread: Spread, alone: dict[str, bytes])
 def test_a_worker_whose_link_is_cut_while_it_works_changes_no_result(
     spread: Spread, alone: dict[str, bytes]
 ) -> None:
-    """The last test of the module: the host stays cut off."""
     lost = spread.hosts["two"].address
     watch = spread.until_busy("two")
     running = spread.start(str(DPICL), "run", "demo", *GRID, "--run-id", "cut")
@@ -76,3 +75,12 @@ def test_a_worker_whose_link_is_cut_while_it_works_changes_no_result(
         spread.finish(running)
     assert f"Remove worker addr: tls://{lost}" in spread.scheduler_log.read_text()
     assert differences(outcome(spread.place.run("cut")), alone) == []
+    assert spread.workers() == 1
+
+
+def test_a_worker_comes_back_with_its_link(spread: Spread) -> None:
+    """It was given up, perhaps by the test before, and nobody starts it again."""
+    spread.hosts["two"].cut_off()
+    until(lambda: spread.workers() == 1, 60, "the scheduler to notice", every=2)
+    spread.hosts["two"].link_up()
+    until(lambda: spread.workers() == 2, 120, "the worker", every=2)

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,8 @@ class Server:
     port: int
     password: str
     host: str
+    process: int = 0
+    """Once it runs."""
 
     def url(self) -> str:
         """Address of its database."""
@@ -114,6 +116,8 @@ def running_postgres(*, durable: bool = True, host: str = "127.0.0.1") -> Iterat
         "--no-sync",
     ]
     subprocess.run(initdb, check=True, capture_output=True, cwd=home, **who)
+    with (home / "data" / "pg_hba.conf").open("a") as allowed:
+        allowed.write("host all all samenet scram-sha-256\n")  # else this machine alone may call
     options = {
         "port": server.port,
         "listen_addresses": host,
@@ -134,7 +138,7 @@ def running_postgres(*, durable: bool = True, host: str = "127.0.0.1") -> Iterat
     try:
         until(lambda: process.poll() is not None or _answers(server), 60, "PostgreSQL")
         assert process.poll() is None, (home / "log").read_text()
-        yield server
+        yield replace(server, process=process.pid)
     finally:
         guard.kill()
         guard.wait()

@@ -47,8 +47,8 @@ KEYS = {"AWS_ACCESS_KEY_ID": "an-access-key", "AWS_SECRET_ACCESS_KEY": SECRET}
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """A store's address."""
-    with running_store() as address:
-        yield address
+    with running_store() as store:
+        yield store.address
 
 
 @pytest.fixture
