@@ -31,6 +31,6 @@ def dask_setup(worker: Any) -> None:
         *arguments: Any, nanny: bool = True, reason: str = "worker-close", **options: Any
     ) -> Awaitable[Any]:
         ends = nanny and reason not in LOST
-        return close(*arguments, nanny=ends, reason=reason, **options)  # type: ignore[no-any-return]
+        return close(*arguments, nanny=ends, reason=reason, **options)
 
     worker.close = close_or_come_back
