@@ -37,6 +37,7 @@ from dpicl.home.benchmarks import REGISTRY
 from dpicl.home.settings import PRIVATE
 from dpicl.ledger import Entry
 from dpicl.runs.draw import CHARGED
+from dpicl.runs.execute import PARTS_A_WORKER
 from lab.benchmarks.figures import Figures, bench, sized
 from lab.benchmarks.scale import files_of, stage_seconds, write_file, write_settings
 from tests.flows.test_interrupted import outcome
@@ -49,6 +50,9 @@ from tests.object_store import running_store
 ROWS = sized(200_000_000, 1_100_000)
 WORKERS = ("one", "two", "three", "four")
 KILLED, CUT, CUT_SECONDS = "one", "two", 60.0
+PLANNED_ROWS, PLANNED_WORKERS = 10_000_000_000, 100
+ALONE = ("ingest", "validate", "split", "subsample", "aggregate", "randomise")
+"""Stages that are no pieces of work."""
 BUCKET, TENTH, ALL = "large-rows", "tenth", "large"
 RELEASES, MOST_MEMORY = 2, 1.2
 MOST_SECONDS, BACK_SECONDS = 12 * 3600, 180
@@ -124,6 +128,8 @@ class Measured:
     """That the scheduler has at the end."""
     shared: int
     """Most bytes of the shared state folder."""
+    tasks: int
+    """Stages, and pieces of them."""
 
 
 @dataclass(frozen=True)
@@ -298,6 +304,7 @@ def _measured(cluster: Cluster, name: str, table: str, *, trouble: bool = False)
             carried,
             spread.workers(),
             shared,
+            len(list(place.run(name).glob("timings/*/*.json"))),
         )
 
 
@@ -331,6 +338,27 @@ def _told(name: str, rows: int, run: Measured) -> None:
     print(f"  shared folder: {run.shared / rows:.1f} bytes a row at most", flush=True)
 
 
+def _plan(rows: int, whole: Measured, tenth: Measured) -> None:
+    """What these runs let expect of many more rows and workers. What workers do for a row is what
+    more rows took more: stages do not note what Great Expectations takes.
+    """
+    more = [run.used[name] * sign for run, sign in ((whole, 1), (tenth, -1)) for name in WORKERS]
+    a_row = sum(more) / (rows - rows // 10)
+    alone = [taken for stage, taken in whole.stages.items() if stage.split()[-1] in ALONE]
+    pieces, rest = a_row * PLANNED_ROWS, sum(alone) / rows * PLANNED_ROWS
+    tasks = 3 * PARTS_A_WORKER * PLANNED_WORKERS
+    kept = whole.shared / rows * PLANNED_ROWS
+    print(f"{PLANNED_ROWS / 1e9:g} billion rows on {PLANNED_WORKERS} workers:")
+    print(f"  in pieces: {1e6 * a_row:.2f} processor seconds per million rows, ", end="")
+    print(f"{pieces / 3600:.1f} hours, {pieces / PLANNED_WORKERS / 60:.1f} minutes on all workers")
+    print(f"  in the flow, or on a worker alone: {rest / 60:.1f} minutes")
+    print(f"  from the store: {whole.carried / rows * PLANNED_ROWS / 1e9:.0f} GB")
+    print(f"  in the shared folder: {kept / 1e9:.0f} GB written, and read twice")
+    for part in ("server", "scheduler", "ledger"):
+        print(f"  {part}: {whole.used[part] / whole.tasks * tasks:.0f} processor seconds", end="")
+        print(f" for {tasks} tasks", flush=True)
+
+
 def measure(figures: Figures, rows: int = ROWS) -> None:
     """All of it, in a temporary folder."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
@@ -353,6 +381,7 @@ def _measure(figures: Figures, cluster: Cluster, rows: int) -> None:
     _told("tenth", tenth, small)
     whole = _measured(cluster, "undisturbed", ALL)
     _told("undisturbed", rows, whole)
+    _plan(rows, whole, small)
     hurt = _measured(cluster, "with-trouble", ALL, trouble=True)
     _told("with-trouble", rows, hurt)
     figures.exactly(
@@ -382,8 +411,7 @@ def _measure(figures: Figures, cluster: Cluster, rows: int) -> None:
 def _charges(run: Measured) -> dict[str, tuple[Any, ...]]:
     """What was charged for each release, in whatever order."""
     return {
-        entry.release.release_id: (entry.release, entry.artefact_sha256)
-        for entry in run.entries
+        entry.release.release_id: (entry.release, entry.artefact_sha256) for entry in run.entries
     }
 
 
