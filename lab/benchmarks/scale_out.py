@@ -409,9 +409,14 @@ def _measure(figures: Figures, cluster: Cluster, rows: int) -> None:
 
 
 def _charges(run: Measured) -> dict[str, tuple[Any, ...]]:
-    """What was charged for each release, in whatever order."""
+    """What was charged and published, by method: names of releases are an installation's."""
     return {
-        entry.release.release_id: (entry.release, entry.artefact_sha256) for entry in run.entries
+        entry.release.mechanism: (
+            entry.release.parameters,
+            entry.release.guarantee,
+            entry.artefact_sha256,
+        )
+        for entry in run.entries
     }
 
 
