@@ -62,6 +62,7 @@ class OnDask(Executor):
         self._context = flow_context()
         # those with a GPU ask models, if the cluster has such, else all; at least one
         found = _gpus_by_worker(self._client)
+        self.workers = len(found)
         self.model_workers = max(1, sum(map(bool, found)) or len(found))
         self._run = run
         self._units = set(plan.units)

@@ -1,17 +1,36 @@
-"""What a worker that was started by hand imports while the orchestrator is still starting.
+"""What a worker does from its start on: imports while the orchestrator is still starting, and comes
+back to a scheduler that it has lost.
 
-`dask worker ADDRESS --preload tasks.preload`; local workers have it from the start
+`dask worker ADDRESS --preload tasks.preload`; local workers have the imports from the start
 (`tasks/warm.py`).
 """
 
 import threading
+from collections.abc import Awaitable
 from typing import Any
 
+LOST = ("worker-handle-scheduler-connection-broken", "worker-heartbeat-missing")
+"""Why Dask closes a worker that has heard nothing of its scheduler for `comm.timeouts.tcp`, or that
+its scheduler has given up.
+"""
 
-def dask_setup(_worker: Any) -> None:
-    """Import in the background: a worker that does not answer meanwhile would be given up."""
+
+def dask_setup(worker: Any) -> None:
+    """Import in the background: a worker that does not answer meanwhile would be given up. Leave
+    the nanny alive when the scheduler is lost: it starts the worker anew, which waits for the
+    scheduler; else a host whose network fails for a minute would not come back.
+    """
 
     def warm() -> None:
         from tasks import warm as _  # noqa: F401 - the import is it
 
     threading.Thread(target=warm, daemon=True).start()
+    close = worker.close
+
+    def close_or_come_back(
+        *arguments: Any, nanny: bool = True, reason: str = "worker-close", **options: Any
+    ) -> Awaitable[Any]:
+        ends = nanny and reason not in LOST
+        return close(*arguments, nanny=ends, reason=reason, **options)
+
+    worker.close = close_or_come_back

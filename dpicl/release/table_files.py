@@ -88,8 +88,8 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 INDEX = "private_batches.json"
 PARTS = 16
-"""Pieces of work, however many batches there are: how many is seen in logs, on pages and in names
-of tasks.
+"""Pieces of work at least, however many batches there are: how many is seen in logs, on pages and
+in names of tasks. Many workers make it more.
 """
 
 

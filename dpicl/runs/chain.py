@@ -45,15 +45,15 @@ Submit = Callable[..., object]
 """Called with a stage and its references: have it done."""
 
 
-def chain(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
+def chain(submit: Submit, run: str, unit_key: str, *, parts: int = PARTS) -> Iterator[object]:
     """All that is done for a unit once its data set's rows are ready."""
-    yield from released(submit, run, unit_key)
+    yield from released(submit, run, unit_key, parts=parts)
     yield from answered(submit, run, unit_key)
 
 
-def rows_ready(submit: Submit, run: str, dataset: str) -> Iterator[object]:
+def rows_ready(submit: Submit, run: str, dataset: str, *, parts: int = PARTS) -> Iterator[object]:
     """From a data set's files to rows that mechanisms may read, or from clients' reports to counts
-    that stand for releases.
+    that stand for releases; `parts` are pieces of work of a table in batches.
     """
     if read_plan(Path(run)).pipeline.reports is not None:
         yield submit(receive, run, dataset)
@@ -61,12 +61,12 @@ def rows_ready(submit: Submit, run: str, dataset: str) -> Iterator[object]:
         return
     yield submit(ingest, run, dataset)
     if rows_of(run, dataset).batches is not None:
-        yield [submit(prepare_batches, run, dataset, part, PARTS) for part in range(PARTS)]
+        yield [submit(prepare_batches, run, dataset, part, parts) for part in range(parts)]
     yield submit(validate, run, dataset)
     yield submit(split, run, dataset)
 
 
-def published(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
+def published(submit: Submit, run: str, unit_key: str, *, parts: int = PARTS) -> Iterator[object]:
     """Charge a unit, draw and publish; of a horizon, all its periods that are over and missing. Of
     reports nothing: they were received.
     """
@@ -81,15 +81,15 @@ def published(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
         return
     yield submit(charge, run, unit_key)
     if counted_batches(rows_of(run, unit.dataset), unit.method) is not None:
-        yield [submit(count, run, unit_key, part, PARTS) for part in range(PARTS)]
+        yield [submit(count, run, unit_key, part, parts) for part in range(parts)]
     for stage in drawing_stages(unit.method):
         yield submit(stage, run, (unit_key,) if stage.together else unit_key)
     yield submit(release, run, unit_key)
 
 
-def released(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
+def released(submit: Submit, run: str, unit_key: str, *, parts: int = PARTS) -> Iterator[object]:
     """Charge a unit, draw, publish, and derive rows."""
-    yield from published(submit, run, unit_key)
+    yield from published(submit, run, unit_key, parts=parts)
     for stage in deriving_stages(read_plan(Path(run)).units[unit_key].method):
         yield submit(stage, run, unit_key)
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -37,6 +38,7 @@ from dpicl.ground.nouns import many
 from dpicl.ground.printable import filter_streams
 from dpicl.ground.processes import ONE_THREAD, OWN_GROUP, VISIBLE, fork_server, gpus_here
 from dpicl.home.settings import Settings
+from dpicl.release.table_files import PARTS
 from dpicl.runs.artefacts import RESULTS, remove_private
 from dpicl.runs.chain import chain, rows_ready, stage_named
 from dpicl.runs.observed import observed
@@ -47,6 +49,8 @@ from dpicl.runs.stage import Stage
 log = logging.getLogger("dpicl.runs")
 SUBMISSIONS = 3
 """Most of one step, where its workers die."""
+PARTS_A_WORKER = 2
+"""Pieces of work on a table in batches: none is left alone with the last one for long."""
 
 
 class Step(NamedTuple):
@@ -83,6 +87,8 @@ def failure_of(work: Callable[..., object], *references: Any) -> Exception | Non
 class Executor(ABC):
     """Does the steps of a run. What `submit` returns is only passed to `wait`."""
 
+    workers = 1
+    """How many there are as the run begins."""
     model_workers = 1
     """How many workers may ask models beside each other."""
 
@@ -291,7 +297,7 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
                     if schedule.failures:
                         _raise(run, schedule.failures)
                     is_probed = True
-                schedule.do(_strands(run, plan, keys))
+                schedule.do(_strands(run, plan, keys, executor.workers))
         if not plan.units or any((run / "units" / key / RESULTS).exists() for key in plan.units):
             schedule.do([_Strand("report", "", iter([[step] for step in closing]))])
         if schedule.failures:
@@ -300,14 +306,19 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
         return f"{many(len(plan.units), 'unit')}, {len(missing)} of them now"
 
 
-def _strands(run: Path, plan: Plan, keys: Iterable[str]) -> Iterator[_Strand]:
-    """One of each data set, and then of its units."""
+def _strands(run: Path, plan: Plan, keys: Iterable[str], workers: int) -> Iterator[_Strand]:
+    """One of each data set, and then of its units, with enough pieces of work for all workers."""
+    parts = max(PARTS, PARTS_A_WORKER * workers)
     units: dict[str, list[str]] = {}
     for key in keys:
         units.setdefault(plan.units[key].dataset, []).append(key)
     for dataset, some in units.items():
-        of_units = [_Strand(key, dataset, steps_of(chain, str(run), key)) for key in some]
-        yield _Strand(dataset, dataset, steps_of(rows_ready, str(run), dataset), of_units)
+        of_units = [
+            _Strand(key, dataset, steps_of(partial(chain, parts=parts), str(run), key))
+            for key in some
+        ]
+        ready = steps_of(partial(rows_ready, parts=parts), str(run), dataset)
+        yield _Strand(dataset, dataset, ready, of_units)
 
 
 def _raise(run: Path, failures: Mapping[str, Exception]) -> None:
@@ -401,6 +412,7 @@ class WorkerPool(Executor):
 
     def __init__(self, workers: int, settings: Settings) -> None:
         gpus = gpus_here()
+        self.workers = workers
         self.model_workers = len(gpus) or workers
         self._gpus: list[str | None] = (
             [*gpus, *[""] * (workers - len(gpus))] if gpus else [None] * workers

@@ -16,16 +16,17 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from dpicl.data.reading.files import WHOLE_ROWS
+from dpicl.data.reading.files import BATCH_ROWS, WHOLE_ROWS
 from dpicl.home.benchmarks import declare, read_content
 from dpicl.home.settings import Settings
 from lab.benchmarks.figures import Figures, bench, sized
@@ -76,19 +77,24 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
+def write_settings(folder: Path, tables: Mapping[str, str]) -> None:
+    """The contracts of large tables, by name and folder of their rows, and a pipeline of them."""
+    for name, rows in tables.items():
+        content = {**large_content(folder=rows), "name": name, "population": WHOLE_ROWS + 1}
+        (folder / "contracts" / f"{name}.yaml").write_text(yaml.dump(content, Dumper=_Plain))
+    models = {"models": {"fake": {"kind": "fake"}}}
+    pipeline = {"title": "Large tables", "datasets": [*tables], "options": OPTIONS, **GRID}
+    (folder / "pipelines.yaml").write_text(
+        yaml.safe_dump({"version": 1, **models, "pipelines": {"scale": pipeline}})
+    )
+
+
 @contextmanager
 def _place(folder: Path) -> Iterator[None]:
     """An installation with nothing in it but a model that answers by hashes."""
     for name in ("contracts", "data", "home"):
         (folder / name).mkdir()
-    (folder / "contracts" / "large.yaml").write_text(
-        yaml.dump({**large_content(folder="large"), "population": WHOLE_ROWS + 1}, Dumper=_Plain)
-    )
-    models = {"models": {"fake": {"kind": "fake"}}}
-    pipeline = {"title": "Large tables", "datasets": ["large"], "options": OPTIONS, **GRID}
-    (folder / "pipelines.yaml").write_text(
-        yaml.safe_dump({"version": 1, **models, "pipelines": {"scale": pipeline}})
-    )
+    write_settings(folder, {"large": "large"})
     names = {
         "DPICL_HOME": "home",
         "DPICL_DATA": "data",
@@ -104,23 +110,32 @@ def _place(folder: Path) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _lay_out(folder: Path, rows: int, file_rows: int) -> None:
-    """The table in place of the one before: the same rows in the same order whatever the files
-    hold; and no ledger that knows of any.
+def files_of(rows: int, file_rows: int = FILE_ROWS) -> Iterator[tuple[str, pa.Table]]:
+    """A table of so many rows, file by file: the same rows in the same order whatever the files
+    hold.
     """
+    for start in range(0, rows, FILE_ROWS):
+        table = large_table(min(FILE_ROWS, rows - start), seed=start // FILE_ROWS)
+        for number, first in enumerate(range(0, table.num_rows, file_rows)):
+            name = f"{start // FILE_ROWS:05}-{number:03}.parquet"
+            yield name, table.slice(first, file_rows)
+
+
+def write_file(table: pa.Table, file: Path | BinaryIO) -> None:
+    """As Parquet, in row groups of a batch each."""
+    pq.write_table(table, file, compression="zstd", row_group_size=BATCH_ROWS)
+
+
+def _lay_out(folder: Path, rows: int, file_rows: int) -> None:
+    """The table in place of the one before, and no ledger that knows of any."""
     data, home = folder / "data" / "large", folder / "home"
     for old in (data, home / "released"):
         shutil.rmtree(old, ignore_errors=True)
     for old in home.glob("ledger.*"):
         old.unlink()
     data.mkdir()
-    for start in range(0, rows, FILE_ROWS):
-        table = large_table(min(FILE_ROWS, rows - start), seed=start // FILE_ROWS)
-        for number, first in enumerate(range(0, table.num_rows, file_rows)):
-            path = data / f"{start // FILE_ROWS:04}-{number:03}.parquet"
-            pq.write_table(
-                table.slice(first, file_rows), path, compression="zstd", row_group_size=1 << 17
-            )
+    for name, table in files_of(rows, file_rows):
+        write_file(table, data / name)
     settings = Settings.from_environment()
     declare("large", read_content(settings.declared("large"), settings), settings)
 
@@ -132,7 +147,7 @@ def _run(folder: Path, name: str, rows: int, file_rows: int = FILE_ROWS) -> Meas
     started = time.perf_counter()
     sweep("scale", {}, name)
     wall, run = time.perf_counter() - started, folder / "home" / "runs" / name
-    stages = _stage_seconds(run)
+    stages = stage_seconds(run)
     found = Measured(rows, sum(stages.values()), wall, _ids(folder), _released(run))
     told = ", ".join(f"{stage} {1e6 * seconds / rows:.3f}" for stage, seconds in stages.items())
     print(
@@ -143,7 +158,7 @@ def _run(folder: Path, name: str, rows: int, file_rows: int = FILE_ROWS) -> Meas
     return found
 
 
-def _stage_seconds(run: Path) -> dict[str, float]:
+def stage_seconds(run: Path) -> dict[str, float]:
     """Processor seconds of the stages that read rows, all their parts together: what else the
     machine does counts little.
     """

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from infra.certificates import main
@@ -41,7 +42,8 @@ HEALTH_ONLY = {
 
 def certificates(folder: Path, *hosts: str) -> dict[str, str]:
     """Made by the command; what a shell has that has sourced the file."""
-    assert main([str(folder), "--host", *hosts]) == 0
+    with redirect_stdout(StringIO()):
+        assert main([str(folder), "--host", *hosts]) == 0
     sourced = well(ran(["bash", "-c", f". '{folder}/tls.env' && env -0"], env={}))
     found = dict(line.split("=", 1) for line in sourced.stdout.split("\0") if line)
     return {name: value for name, value in found.items() if name.startswith(("DASK_", "PREFECT_"))}

@@ -4,24 +4,19 @@ what it gives on one.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from tests.flows.test_interrupted import outcome
-from tests.harness import DPICL, Place, differences, end, new_place, ran, until, well
-from tests.infra.hosts import Host, linked
-from tests.infra.parts import DASK, WORKER, certificates, started, wait_for
+from tests.harness import DPICL, differences, new_place, until, well
+from tests.infra.hosts import linked
+from tests.infra.spread import Spread, spread_over
 
 pytestmark = pytest.mark.exhaustive
 
-HOSTS = ("server", "scheduler", "one", "two", "flow")
-SECRET = "dpicl:of-this-test"
+HOSTS, WORKERS = ("server", "scheduler", "flow"), ("one", "two")
 GRID = (
     "--model",
     "tiny",
@@ -36,118 +31,19 @@ GRID = (
 )
 NOTICED = "11s"
 """After so long without a word a host is given up; Dask takes nothing shorter."""
-SERVER = ("-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--port", "4200")
-ANSWERS = (
-    "import ssl, sys, urllib.request as r; r.urlopen(sys.argv[1], "
-    "context=ssl.create_default_context(cafile=sys.argv[2]), timeout=5)"
-)
-BUSY = """
-import sys, time
-from distributed import Client
-with Client(sys.argv[1]) as client:
-    while not any(tasks for worker, tasks in client.processing().items() if sys.argv[2] in worker):
-        time.sleep(0.02)
-"""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """An installation spread over hosts."""
-
-    place: Place
-    hosts: dict[str, Host]
-    environment: dict[str, str]
-    scheduler_log: Path
-
-    def start(self, *command: str) -> subprocess.Popen[str]:
-        """A command on the flow's host."""
-        words = self.hosts["flow"].command(*command)
-        environment = {**self.place.environment, **self.environment}
-        return subprocess.Popen(
-            ["env", *(f"{name}={value}" for name, value in environment.items()), *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=self.place.root,
-            start_new_session=True,
-        )
-
-    def finish(self, process: subprocess.Popen[str]) -> None:
-        """Wait until it has ended well."""
-        try:
-            said, _ = process.communicate(timeout=300)
-        finally:
-            end(process)
-        assert process.returncode == 0, said
 
 
 @pytest.fixture(scope="module")
 def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
     """All parts over TLS, each on a host of its own, with one state folder."""
     place = new_place(tmp_path_factory.mktemp("spread") / "place")
+    noticed = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": NOTICED}
     with ExitStack() as stack:
-        hosts = stack.enter_context(linked(HOSTS))
-        at = {name: host.address for name, host in hosts.items()}
-        folder = place.root / "certificates"
-        tls = certificates(folder, *at.values())
-        url, address = f"https://{at['server']}:4200", f"tls://{at['scheduler']}:8786"
-        shared = {
-            **tls,
-            "PREFECT_API_URL": f"{url}/api",
-            "PREFECT_API_AUTH_STRING": SECRET,
-            "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": NOTICED,
-        }
-
-        def run(name: str, *command: str, **extra: str) -> subprocess.Popen[str]:
-            words = hosts[name].command(*command)
-            return stack.enter_context(
-                started(place, place.root / f"{name}.log", words, **shared, **extra)
-            )
-
-        keys = (
-            "--ssl-certfile",
-            str(folder / "server.pem"),
-            "--ssl-keyfile",
-            str(folder / "server.key"),
-        )
-        asked = {
-            "PREFECT_SERVER_API_AUTH_STRING": SECRET,
-            "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
-        }
-        server = run("server", sys.executable, *SERVER, "--host", at["server"], *keys, **asked)
-        run(
-            "scheduler",
-            DASK,
-            "scheduler",
-            "--host",
-            f"tls://{at['scheduler']}",
-            "--port",
-            "8786",
-            "--dashboard-address",
-            "127.0.0.1:0",
-        )
-        workers = {
-            name: run(name, DASK, "worker", address, "--host", at[name], "--name", name, *WORKER)
-            for name in ("one", "two")
-        }
-        for name, process in workers.items():
-            wait_for(place.root / f"{name}.log", "Registered to", process)
-        call = hosts["flow"].command(
-            sys.executable, "-c", ANSWERS, f"{url}/api/health", str(folder / "server.pem")
-        )
-        until(
-            lambda: server.poll() is not None or ran(call).returncode == 0,
-            180,
-            "the server",
-            every=1,
-        )
-        assert server.poll() is None, (place.root / "server.log").read_text()
-        yield Spread(
-            place,
-            hosts,
-            {**shared, "DASK_SCHEDULER_ADDRESS": address},
-            place.root / "scheduler.log",
-        )
+        hosts = stack.enter_context(linked((*HOSTS, *WORKERS)))
+        spread = stack.enter_context(spread_over(place, hosts, **noticed))
+        for name in WORKERS:
+            stack.enter_context(spread.worker(name))
+        yield spread
 
 
 @pytest.fixture(scope="module")
@@ -167,11 +63,8 @@ def test_five_hosts_give_what_one_gives(spread: Spread, alone: dict[str, bytes])
 def test_a_worker_whose_link_is_cut_while_it_works_changes_no_result(
     spread: Spread, alone: dict[str, bytes]
 ) -> None:
-    """The last test of the module: the host stays cut off."""
     lost = spread.hosts["two"].address
-    watch = spread.start(
-        sys.executable, "-c", BUSY, spread.environment["DASK_SCHEDULER_ADDRESS"], lost
-    )
+    watch = spread.until_busy("two")
     running = spread.start(str(DPICL), "run", "demo", *GRID, "--run-id", "cut")
     try:
         spread.finish(watch)
@@ -182,3 +75,12 @@ def test_a_worker_whose_link_is_cut_while_it_works_changes_no_result(
         spread.finish(running)
     assert f"Remove worker addr: tls://{lost}" in spread.scheduler_log.read_text()
     assert differences(outcome(spread.place.run("cut")), alone) == []
+    assert spread.workers() == 1
+
+
+def test_a_worker_comes_back_with_its_link(spread: Spread) -> None:
+    """It was given up, perhaps by the test before, and nobody starts it again."""
+    spread.hosts["two"].cut_off()
+    until(lambda: spread.workers() == 1, 60, "the scheduler to notice", every=2)
+    spread.hosts["two"].link_up()
+    until(lambda: spread.workers() == 2, 120, "the worker", every=2)

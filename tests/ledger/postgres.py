@@ -14,13 +14,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from tests.guard import stop_with_parent
 from tests.harness import free_port, until
 
 _USERS = ("postgres", "nobody")
@@ -58,10 +59,13 @@ class Server:
 
     port: int
     password: str
+    host: str
+    process: int = 0
+    """Once it runs."""
 
     def url(self) -> str:
         """Address of its database."""
-        return f"postgresql://dpicl:{self.password}@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://dpicl:{self.password}@{self.host}:{self.port}/postgres"
 
     def execute(self, statement: str) -> None:
         """Run a statement outside of any transaction."""
@@ -88,14 +92,15 @@ def unprivileged() -> dict[str, Any]:
 
 
 @contextmanager
-def running_postgres(*, durable: bool = True) -> Iterator[Server]:
-    """A server with an empty database; stopped and removed at the end.
+def running_postgres(*, durable: bool = True, host: str = "127.0.0.1") -> Iterator[Server]:
+    """A server with an empty database; stopped and removed at the end, and stopped with this
+    process.
 
     Unless it shall be `durable` it does not wait for the disk; only a power cut could tell.
     """
     folder, who = required_programs(), unprivileged()
     home = Path(tempfile.mkdtemp(prefix="dpicl-postgres-", dir="/tmp"))
-    server = Server(free_port(), secrets.token_hex(16))
+    server = Server(free_port(), secrets.token_hex(16), host)
     (home / "password").write_text(server.password)
     if who:
         for path in (home, home / "password"):
@@ -111,9 +116,11 @@ def running_postgres(*, durable: bool = True) -> Iterator[Server]:
         "--no-sync",
     ]
     subprocess.run(initdb, check=True, capture_output=True, cwd=home, **who)
+    with (home / "data" / "pg_hba.conf").open("a") as allowed:
+        allowed.write("host all all samenet scram-sha-256\n")  # else this machine alone may call
     options = {
         "port": server.port,
-        "listen_addresses": "127.0.0.1",
+        "listen_addresses": host,
         "unix_socket_directories": "",
         "max_connections": 200,
         "fsync": durable,
@@ -127,11 +134,14 @@ def running_postgres(*, durable: bool = True) -> Iterator[Server]:
             cwd=home,
             **who,
         )
+    guard = stop_with_parent(process.pid)
     try:
         until(lambda: process.poll() is not None or _answers(server), 60, "PostgreSQL")
         assert process.poll() is None, (home / "log").read_text()
-        yield server
+        yield replace(server, process=process.pid)
     finally:
+        guard.kill()
+        guard.wait()
         process.send_signal(signal.SIGQUIT)  # nothing in it is needed any more
         process.wait(60)
         shutil.rmtree(home)

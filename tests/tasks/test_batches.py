@@ -7,12 +7,14 @@ from __future__ import annotations
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dpicl.data.reading.files import Survey
 from dpicl.ground.errors import RunError
 from dpicl.release.table_files import Batches
+from dpicl.runs.execute import InProcess, Step, run_units
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import rows_of
 from tasks.stages import charge, count, ingest, prepare, split
@@ -103,3 +105,24 @@ def test_a_worker_that_comes_after_the_run_leaves_nothing_private(place: Place, 
     with pytest.raises(RunError, match="the run has ended meanwhile"):
         found.prepare(0)
     assert not list((place.home / "private").rglob("*.arrow"))
+
+
+@pytest.mark.parametrize(("workers", "parts"), [(1, 16), (8, 16), (9, 18), (100, 200)])
+def test_a_table_is_cut_into_two_pieces_of_work_for_each_worker(
+    place: Place, monkeypatch: pytest.MonkeyPatch, workers: int, parts: int
+) -> None:
+    """However many batches there are: here five."""
+    submitted: list[Step] = []
+
+    class Noting(InProcess):
+        def submit(self, step: Step) -> Any:
+            submitted.append(step)
+            return super().submit(step)
+
+    small_batches(monkeypatch)
+    install_folder(place)
+    run, executor = make_plan("private", {**GRID, "methods": ["gdp_tabicl"]}, "r"), Noting()
+    executor.workers = workers
+    run_units(run, executor)
+    pieces = [step.references[2:] for step in submitted if step.stage.name in ("prepare", "count")]
+    assert pieces == 2 * [(part, parts) for part in range(parts)]

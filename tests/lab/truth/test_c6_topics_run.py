@@ -16,7 +16,10 @@ from lab.benchmarks.figures import name_of
 from lab.benchmarks.release_check import FIGURE, parts_of, topics
 
 ROOT = Path(__file__).parents[3]
-WITHOUT_FIGURES = {"peers": "no peers are installed"}
+WITHOUT_FIGURES = {
+    "peers": "no peers are installed",
+    "scale_out": "scale-out is not measured: ",
+}
 """Topics that need what may not be here, and the sentence that says so."""
 BROKEN = {
     "raises": 'def part(figures):\n    figures.exactly("seen", 0, 0)\n    raise AttributeError("shots")',  # noqa: E501

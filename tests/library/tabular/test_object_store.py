@@ -7,10 +7,7 @@ The store is moto's server, a process of its own on this machine.
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,15 +27,14 @@ from dpicl.data.reports import SCHEMA
 from dpicl.ground import objects
 from dpicl.ground.errors import DataError, DpiclError, SourceError
 from tests.harness import (
-    answers,
     free_port,
     install,
     new_place,
     said,
     shop,
     shop_rows,
-    until,
 )
+from tests.object_store import running_store
 
 from ..table_contracts import GOOD_CSV, small_contract
 from .received import CHECKER, count_reports, received, some_reports, text
@@ -51,23 +47,8 @@ KEYS = {"AWS_ACCESS_KEY_ID": "an-access-key", "AWS_SECRET_ACCESS_KEY": SECRET}
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """A store's address."""
-    if not importlib.util.find_spec("moto") or not importlib.util.find_spec("flask_cors"):
-        pytest.skip(
-            "no S3 server here; install moto, flask and flask-cors, which `dpicl[dev]` names"
-        )
-    address = f"http://127.0.0.1:{(port := free_port())}"
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until(
-            lambda: process.poll() is not None or answers(f"{address}/moto-api/"),
-            120,
-            "the S3 server",
-        )
-        yield address
-    finally:
-        process.kill()
-        process.wait()
+    with running_store() as store:
+        yield store.address
 
 
 @pytest.fixture
