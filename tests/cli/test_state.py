@@ -519,7 +519,8 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(
         # what was published is answered and costs nothing
         assert (tmp_path / "b.jsonl").read_bytes() == (place.root / "a.jsonl").read_bytes()
         new = f"{PROTECT} {tmp_path / 'c.jsonl'} --epsilon 2"
-        closed = f"`dpicl budget till --cap EPSILON`; closed by the restore of a backup of {taken}"
+        raised = "`dpicl budget till --cap EPSILON` or `Session().set_cap`"
+        closed = f"{raised}; closed by the restore of a backup of {taken}"
         assert f"a higher cap by {closed}" in cli.refused(new)
         contract = place.root / "contracts" / "till.yaml"
         contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 5000"))

@@ -394,7 +394,7 @@ def test_a_cap_that_does_not_hold_or_is_lowered_is_said_at_the_call(home: Path) 
     assert charged == "customers: 1 release, charged now; epsilon 0.75 of 2 is spent."
     assert told == (
         "account 'customers': the cap of this call, epsilon 5, differs from the ledger's, 2, which "
-        "holds; `dpicl budget customers --cap 5` changes it"
+        "holds; `dpicl budget customers --cap 5` or `Session().set_cap` changes it"
     )
     with pytest.raises(BudgetError, match="the contract 'customers' lowers the cap from 2 to 1"):
         spent(0.4, 1)
@@ -403,7 +403,8 @@ def test_a_cap_that_does_not_hold_or_is_lowered_is_said_at_the_call(home: Path) 
     _, told = spent(0.5, 1)
     assert told == (
         "account 'customers': the cap of this call, epsilon 1, differs from the ledger's, 2, which "
-        "holds until a new charge states it; `dpicl budget customers --cap 1` changes it"
+        "holds until a new charge states it; `dpicl budget customers --cap 1` or "
+        "`Session().set_cap` changes it"
     )
     (charged,) = spent(0.125, 1)
     assert charged == (
