@@ -236,9 +236,9 @@ def _check_new(paths: Sequence[Path]) -> None:
             with TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
-            raise ParameterError(
-                "out", path, f"a new file in a folder that can be written ({error.strerror})"
-            ) from None
+            folder = "" if path.parent.is_dir() else f"{path.parent}: "
+            expected = f"a new file in a folder that can be written ({folder}{error.strerror})"
+            raise ParameterError("out", path.name, expected) from None
 
 
 def typed_where(typed: Sequence[str]) -> dict[str, Any]:

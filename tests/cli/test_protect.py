@@ -60,7 +60,7 @@ def private_files(place: Place) -> list[Path]:
         ("--option design", "option=design: expected NAME=VALUE"),
         ("--option colour=red", "option=colour: expected one of shot_selection"),
         ("--trust nobody", "trust=nobody: expected central or local"),
-        ("--out no/such/folder/x", "a new file in a folder that can be written"),
+        ("--out no/such/folder/x", "can be written (no/such/folder: No such file or directory)"),
     ],
 )
 def test_what_is_refused_spends_nothing_and_leaves_no_file(
@@ -192,21 +192,25 @@ def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(
 
 
 def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, cli: Cli, table: str) -> None:
-    """By what is charged, and by no call that is refused; one that says more is told that it does
-    not count, by `dpicl budget` too.
+    """By what is charged, and by no call that is refused, until a command sets it; one that says
+    something else then is told that it does not count, by `dpicl budget` too.
     """
     contract = place.root / "contracts" / f"{table}.yaml"
     contract.write_text(contract.read_text().replace("replace-one", "add-or-remove-one"))
     release = f"protect {table} --method mst_tabicl --shots 2 --epsilon"
     dry = f"run private --datasets {table} --methods mst_tabicl --epsilons 0.4 --seeds 0 --dry-run"
     cli(f"{release} 1 --out {place.root / 'first.jsonl'}")
+    stated = contract.read_text()
+    contract.write_text(stated.replace("epsilon: 1000", "epsilon: 1.5"))
+    assert "spent 1 of cap 1.5" in cli.refused(f"{release} 0.9 --out {place.root / 'second.jsonl'}")
+    contract.write_text(stated)
     cli(f"budget {table} --cap 3")
     asking = "budget", f"budget {table}", dry
     # the contract says what it said at the decision
     assert not any("warning" in cli(command) for command in asking)
-    contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1.5"))
-    assert "spent 1 of cap 1.5" in cli.refused(f"{release} 0.9 --out {place.root / 'second.jsonl'}")
-    contract.write_text(contract.read_text().replace("epsilon: 1.5", "epsilon: 7"))
+    contract.write_text(stated.replace("epsilon: 1000", "epsilon: 1.5"))
+    assert "spent 1 of cap 3" in cli.refused(f"{release} 2.5 --out {place.root / 'second.jsonl'}")
+    contract.write_text(stated.replace("epsilon: 1000", "epsilon: 7"))
     told = (
         f"warning: account '{table}': the cap in the contract, epsilon 7, differs from the "
         f"ledger's, 3, which holds; `dpicl budget {table} --cap 7` changes it\n"
