@@ -66,7 +66,7 @@ def test_what_is_done_soon_says_nothing_and_neither_does_a_quiet_command(cli: Cl
 
 
 def test_time_is_told_in_minutes_after_a_while() -> None:
-    assert Count("running", "cells", 12, 64).line(190) == "running 12 of 64 cells, 3 min"
+    assert Count("running", "cells", 12, 64).line(190) == "running 12 of 64 cells, 3 min 10 s"
     assert Count("starting the workers", "cells").line(31) == "starting the workers, 31 s"
 
 
