@@ -58,7 +58,6 @@ def truth_blocks(run: Run) -> Iterator[Block]:
             yield Figure("Released columns beside true ones", wide, caption, narrow)
         columns = list(released.rows[0])  # of all columns, a method may release some
         both = {f"released, ε = {epsilon}": released.rows, "true": truth.rows}
-
         yield TableBlock.of(
             "Some rows",
             ("row", *columns),
