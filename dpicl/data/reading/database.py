@@ -277,6 +277,8 @@ def _identifier(error: Exception) -> str:
     """
     if isinstance(error, sqlite3.Error):
         named = (fault for fault in _FAULTS if fault in str(error))
-        return f", {next(named, error.sqlite_errorname)}"
+        # what Python refuses before SQLite sees it has no code
+        fault = next(named, getattr(error, "sqlite_errorname", ""))
+        return f", {fault}" if fault else ""
     sqlstate = error.sqlstate if isinstance(error, Refusal) else None
     return f", SQLSTATE {sqlstate}" if sqlstate else ""

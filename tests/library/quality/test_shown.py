@@ -46,7 +46,8 @@ def test_shares_are_those_of_released_rows_and_errors_are_small_beside_them(rele
     (city,) = (panel for panel in panels if panel.columns == ("city",))
     found = table.city.fillna("none").value_counts(normalize=True)
     for name, share in zip(city.bins[0], city.shares, strict=True):
-        assert found.get(name, 0) == pytest.approx(share, abs=0.01)
+        # of 16,384 rows
+        assert found.get(name, 0) == pytest.approx(share, abs=0.02)
 
 
 def test_the_pairs_that_depend_most_on_each_other_come_first(release: Any) -> None:
