@@ -42,10 +42,11 @@ from dpicl.ground.records import read_bytes
 from dpicl.ground.yaml_file import parse_yaml
 from dpicl.home.accounts import one_ledger
 from dpicl.home.settings import Settings
-from dpicl.methods import DEFAULTS, tabular, tabular_answers
+from dpicl.methods import DEFAULTS, METHODS, tabular_answers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.tabular_answers import constant, constant_sentence, masses
+from dpicl.methods.tabular_method import TabularMethod
 from dpicl.models.asking import AskedBy
 from dpicl.models.requests import Tallying, prompt
 from dpicl.models.spec import ModelSpec, prompts_of, score_prompts
@@ -172,8 +173,8 @@ def _columns(release: Release) -> list[Shown]:
     """Released columns with their errors, where there are any."""
     from dpicl.quality.shown import shown  # only where a page is wanted
 
-    method = tabular(release.method)
-    if not method.derive_stage:
+    method = METHODS[release.method]
+    if not isinstance(method, TabularMethod) or not method.derive_stage:
         return []
     point = ReleasePoint(release.contract, method, release.published.planned.point)
     return shown(point, release.published.drawn, None, _PAIRS, _SIMULATIONS)

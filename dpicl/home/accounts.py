@@ -393,6 +393,9 @@ def check_payer(contract: Contract, settings: Settings, addresses: tuple[str, ..
             return
         if paying is None:  # a new account begins with the database that answers now
             paying = ledger.ensure_account(stated, addresses, named=named is not None)
+        elif ledger.payer_at(addresses, named=named) is None:
+            # the first database of an account that is open: no charge has told of another server
+            ledger.bind(paying.name, addresses)
         if ledger.payer_at(addresses[:1], named=named) == paying.name:
             return
     raise PrivacyError(

@@ -128,10 +128,10 @@ def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(
     ]
     assert count >= 10
     short = (
-        "all, or nearly all, queries get the same answer from says-yes without demonstrations and "
-        "with GDP-TabICL"
+        "says-yes gives nearly all queries one answer, whatever they say: ‘Yes’ without "
+        "demonstrations and with GDP-TabICL"
     )
-    assert story(loaded)[0].startswith("What GDP-TabICL releases of shop ")
+    assert story(loaded)[0].startswith("With what GDP-TabICL released of shop, ")
     assert story(loaded)[1] == short
     assert "One answer to everything." in report.split("\n## ")[0]
     assert all(sentence in report.split("\n## ")[0] for sentence in sentences)

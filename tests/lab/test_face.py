@@ -21,8 +21,8 @@ runs.run_folder runs.stage session
 """
 """Modules besides: a name that is not here is dpicl's own."""
 MEASURED = """
-cli.app cli.ask installation.clean quality quality.gate quality.outlook quality.replicates
-quality.simulate quality.worth recompute.prices recompute.stated
+cli.app cli.ask installation.clean quality quality.gate quality.measures quality.outlook
+quality.replicates quality.shown quality.simulate quality.worth recompute.prices recompute.stated
 release.certificate_issue release.one_release release.predictor release.request
 release.table_files runs.draw
 runs.evaluate

@@ -262,7 +262,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     "person without an id": (
         "privacy.unit",
         "person",
-        "expected `unit: person` with `person: {id_column: NAME, max_rows: NUMBER}`, or neither",
+        "expected `person: {id_column: COLUMN, max_rows: NUMBER}` too",
         "privacy",
     ),
     "a benchmark without a split": ("split", REMOVED, "how a benchmark's rows are held out"),

@@ -176,8 +176,8 @@ def test_without_a_delta_to_spend_gaussian_noise_is_refused(name: str) -> None:
     ):
         with pytest.raises(
             PrivacyError,
-            match="its budget has no delta, which gaussian noise needs; expected `privacy: "
-            r"\{budget: \{delta: 1e-6\}\}` in the contract or schema, or noise laplace",
+            match="its budget has no delta, which gaussian noise needs; expected budget.delta, or "
+            r"noise laplace \(a schema states one by `privacy: \{budget: \{delta: 1e-6\}\}`\)",
         ):
             grid.prices(METHODS[name], contract, _unit(name, contract, **options))
     capped = _protecting(budget={"epsilon": 9, "delta": 1e-6})
