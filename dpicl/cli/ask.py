@@ -159,13 +159,13 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
         if files.quality is not None:
             from dpicl.report.quality import quality_page
 
-            with waiting("working out how good the release is"):
-                found = release.quality()
-            write_text(files.quality, quality_page(found, _columns(release)))
+            found = release.quality()
+            with waiting("drawing its columns"):
+                page = quality_page(found, _columns(release))
+            write_text(files.quality, page)
             note(str(found))
         if files.plot is not None:
-            with waiting(f"drawing {files.plot.name}"):
-                release.plot().savefig(files.plot, dpi=144)
+            release.plot().savefig(files.plot, dpi=144)
         warn_of_caps(accounts_of([(request.dataset, release.method)], settings), settings)
 
 

@@ -76,7 +76,8 @@ def _given(meaning: Meaning, asked: Any) -> tuple[Meaning, np.ndarray]:
         low, high = -np.inf if first is None else first, np.inf if last is None else last
         if low > high:
             raise _unfit(meaning, asked, "the least first, then the largest")
-        _check_within(meaning, asked, low, high)
+        if high < meaning.edges[0] or low > meaning.edges[-1]:
+            raise _outside(meaning, asked)
         return _between(meaning, [(low, high)], False)
     values = list(asked) if isinstance(asked, list | set | frozenset) else [asked]
     if not values:
@@ -87,17 +88,16 @@ def _given(meaning: Meaning, asked: Any) -> tuple[Meaning, np.ndarray]:
     points = sorted({number for number in numbers if number is not None})
     if None in numbers and not meaning.nullable:
         raise _unfit(meaning, asked, "values, as the contract has it not nullable")
-    if points and None not in numbers:
-        inside = [at for at in points if meaning.edges[0] <= at <= meaning.edges[-1]]
-        _check_within(meaning, asked, *((inside or points)[0],) * 2)
+    if None not in numbers and all(
+        not meaning.edges[0] <= at <= meaning.edges[-1] for at in points
+    ):
+        raise _outside(meaning, asked)
     return _between(meaning, [(point, point) for point in points], None in numbers)
 
 
-def _check_within(meaning: Meaning, asked: Any, low: float, high: float) -> None:
-    """Raises ParameterError: all of it lies outside the bounds."""
-    if high < meaning.edges[0] or low > meaning.edges[-1]:
-        least, most = meaning.word(meaning.edges[0]), meaning.word(meaning.edges[-1])
-        raise _unfit(meaning, asked, f"some of its bounds, {least} to {most}")
+def _outside(meaning: Meaning, asked: Any) -> ParameterError:
+    least, most = meaning.word(meaning.edges[0]), meaning.word(meaning.edges[-1])
+    return _unfit(meaning, asked, f"some of its bounds, {least} to {most}")
 
 
 _EXPECTED = {

@@ -79,13 +79,12 @@ class DraftSchema(dict[str, Any]):
 
     def _tasks(self) -> list[str]:
         listed = [name for name, column in self["columns"].items() if "categories" in column]
-        numbers = [name for name, column in self["columns"].items() if "bounds" in column]
         privacy = self.get("privacy", {})
         person = privacy.get("person", {}).get("id_column")
         tasks = {
             "bounds to fill in": self.open,
             f"categories, {_TO_CHECK}": listed,
-            f"types, {_TO_CHECK}": [*numbers, *(set(self["columns"]) - {*listed, *numbers})],
+            f"types, {_TO_CHECK}": [name for name in self["columns"] if name not in listed],
             "missing values, where `nullable` says so": [
                 name for name, column in self["columns"].items() if column.get("nullable")
             ],

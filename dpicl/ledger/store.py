@@ -110,10 +110,10 @@ class Ledger:
         self._chain.close()
 
     def trial(self) -> Ledger:
-        """What this ledger says now, where an account may be opened, bound to rows, or its caps and
-        shares lowered, for a quote: nobody else sees it, and nothing is charged. Stored is only at
-        which address a server answers whose database an account pays for: what is behind it may be
-        another one when rows are read.
+        """A copy for quotes, in which accounts may be opened, bound to rows, and their caps and
+        shares lowered: nobody else sees that, and nothing is charged. One thing is stored: at which
+        address a database server answers that an account pays for, since another server may answer
+        there when rows are read.
         """
         trial = copy(self)
         trial._real = self._real or self

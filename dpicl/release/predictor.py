@@ -482,33 +482,37 @@ def fitted(
             ),
         )
     elif len(np.unique(learned)) > 1:
-        features = BinFeatures(
-            [meaning.count for meaning in seen.features],
-            [_lines(meaning) for meaning in seen.features],
-        )
-        linear = LogisticRegression(C=_WEIGHT * count / len(bins), max_iter=1000)
-        is_small = count < _FEW_ROWS
-        trees = HistGradientBoostingClassifier(
-            max_leaf_nodes=_FEW_LEAVES if is_small else _LEAVES,
-            max_iter=_FEW_TREES if is_small else _TREES,
-            early_stopping=False,
-            random_state=0,
-        )
-        model = VotingClassifier(
-            [
-                ("linear", make_pipeline(features, linear)),
-                ("trees", make_pipeline(FunctionTransformer(np.floor), trees)),
-            ],
-            voting="soft",
-            weights=[2, 1] if is_small else None,
-        )
-        model = model if is_sure else Cautious(model)
+        both = _linear_and_trees(seen.features, count, len(bins))
+        model = both if is_sure else Cautious(both)
     else:
         model = DummyClassifier()
     model.fit(shown, learned)
     predictor = Predictor([("bins", Bins(form.features)), ("model", model)], labels)
     predictor._fitted_on = "released rows only"
     return predictor
+
+
+def _linear_and_trees(features: Sequence[Meaning], count: float, drawn: int) -> VotingClassifier:
+    """The two models of classes, for so many rows of which so many are drawn."""
+    in_bins = BinFeatures(
+        [meaning.count for meaning in features], [_lines(meaning) for meaning in features]
+    )
+    linear = LogisticRegression(C=_WEIGHT * count / drawn, max_iter=1000)
+    is_small = count < _FEW_ROWS
+    trees = HistGradientBoostingClassifier(
+        max_leaf_nodes=_FEW_LEAVES if is_small else _LEAVES,
+        max_iter=_FEW_TREES if is_small else _TREES,
+        early_stopping=False,
+        random_state=0,
+    )
+    return VotingClassifier(
+        [
+            ("linear", make_pipeline(in_bins, linear)),
+            ("trees", make_pipeline(FunctionTransformer(np.floor), trees)),
+        ],
+        voting="soft",
+        weights=[2, 1] if is_small else None,
+    )
 
 
 def _lines(meaning: Meaning) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -22,6 +23,7 @@ import pytest
 from psycopg.pq import Conninfo
 from sqlalchemy import make_url
 
+import dpicl
 from dpicl.contract.declared import QuerySource
 from dpicl.data.reading import database, postgresql
 from dpicl.ground.errors import DpiclError, LedgerRefusedError
@@ -32,6 +34,7 @@ from dpicl.release.releases import check_ledger
 from tests.harness import Place, call_main, free_port, said, until
 from tests.ledger.postgres import Server, required_programs, running_postgres, unprivileged
 
+from . import small
 from .asset_tools import ROWS, accounts, contract, dry, payer, refusal, spend
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
@@ -691,3 +694,19 @@ def test_a_mutant_that_does_not_ask_the_connection_that_reads_reads_another_s_ro
     with relay(server.port, elsewhere.port, server.port) as balancer:
         spend(place, capsys, asking(place, "second", url_of(server, port=balancer.port)))
     assert scans(elsewhere) > before
+
+
+def test_the_first_database_of_an_account_that_is_open_pays_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (small.frame(rows) for rows in (small.ROWS, small.ROWS[:-1]))
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        second.astype({"age": "int64"}).to_sql("shop", shop, index=False)
+    monkeypatch.setenv("SHOP_URL", f"sqlite:///{tmp_path / 'shop.db'}")
+    query = dpicl.Query(url_env="SHOP_URL", sql="SELECT * FROM shop ORDER BY age")
+    usual = {"epsilon": 1, "account": "shop", "budget": 5, "anyway": True}
+    session = dpicl.Session(home=tmp_path / "home")
+    for rows in (first, query):
+        session.protect(rows, small.SCHEMA, **usual)
+    (budget,) = session.budget()
+    assert budget.account == "shop" and budget.epsilon_spent == pytest.approx(2)

@@ -294,9 +294,9 @@ class NumberColumn(AnyColumn):
         from a bound at or near zero on, or are equal, as a few whole numbers' always are.
         """
         low, high = self.bounds
-        inner = self.bins or np.linspace(low, high, _PARTS + 1)[1:-1].tolist()
-        if self.plain and self.is_open():
-            inner = self._usual(_PARTS)[0].tolist()
+        equal = np.linspace(low, high, _PARTS + 1)[1:-1]
+        usual = self._usual(_PARTS)[0] if self.plain and self.is_open() else equal
+        inner = self.bins or usual.tolist()
         cuts = sorted({cut for cut in self.at(inner) if low < cut <= high})
         edges = list(map(self.worded, cuts))
         texts = (
