@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -9,6 +10,7 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
+from distributed import Client
 
 from tests.harness import Place, free_port, new_place, until
 from tests.infra.parts import DASK, WORKER, started, wait_for
@@ -41,6 +43,9 @@ def test_a_worker_comes_back_to_a_scheduler_that_is_started_again(
 ) -> None:
     with scheduler(place, port, "first.log") as first:
         wait_for(place.root / "worker.log", "Registered to", worker)
+        with Client(f"tcp://127.0.0.1:{port}", set_as_default=False) as client:
+            # answers when the nanny is up: until then the loss is a failed start, which ends it
+            assert len(client.run(os.getpid, nanny=True)) == 1
         first.kill()
         first.wait()
     with scheduler(place, port, "second.log") as second:

@@ -93,11 +93,15 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("looked_at", [True, False])
+@pytest.mark.parametrize(
+    ("stream", "kind"), [(Terminal(), "xterm"), (Terminal(), "dumb"), (io.StringIO(), "xterm")]
+)
 def test_a_call_that_takes_a_while_shows_a_bar_where_somebody_looks(
-    monkeypatch: pytest.MonkeyPatch, looked_at: bool
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, kind: str
 ) -> None:
-    stream = Terminal() if looked_at else io.StringIO()
+    # a terminal that says it is dumb, as a build server's, cannot draw one
+    looked_at = stream.isatty() and kind != "dumb"
+    monkeypatch.setenv("TERM", kind)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(bars, "PATIENCE", 0.05)
     with bars.progress("shop: [bold]\x1b[31m fitting", "simulations") as update:
@@ -115,6 +119,7 @@ def test_a_call_that_takes_a_while_shows_a_bar_where_somebody_looks(
 def test_what_is_done_soon_shows_nothing_and_neither_does_quiet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
     with bars.progress("soon"):
         time.sleep(0.1)
