@@ -709,12 +709,14 @@ def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
 def typed(capture: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a command, run in this process."""
     from dpicl.cli import main
+    from dpicl.ground.progress import QUIET
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
         patch.setattr("sys.argv", ["dpicl", *arguments])
         # as where no terminal is, whatever the tests were started from
         patch.setattr("dpicl.cli.terminal.console._width", 1_000)
         main()
+    QUIET.clear()  # of --quiet: a command has its process to itself elsewhere
     return int(stopped.value.code or 0), *capture.readouterr()
 
 

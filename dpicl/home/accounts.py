@@ -14,7 +14,7 @@ Caps that contracts state, beside those that the ledger holds.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
@@ -250,25 +250,30 @@ def check_not_lost(settings: Settings, witness: Witness | None = None) -> None:
     LedgerRefusedError: with what to do.
     """
     file = settings.home / LEDGER
-    if not settings.ledger and not file.exists():
-        _check_none_before(settings, witness, str(file))
+    if not settings.ledger:
+        _check_none_before(settings, witness, str(file), file.exists)
 
 
 def check_not_shorter(ledger: Ledger, settings: Settings) -> None:
     """Refuse a ledger that ends before the newest receipt. Raises LedgerRefusedError: with what to
     do.
     """
-    if not ledger.end.sequence:
-        _check_none_before(settings, None, "its ledger is empty")
+    _check_none_before(settings, None, "its ledger is empty", lambda: ledger.end.sequence > 0)
     try:
         ledger.check_seen(newest(settings).read())
     except LedgerRefusedError as error:
         raise LedgerRefusedError(lost(str(error))) from None
 
 
-def _check_none_before(settings: Settings, witness: Witness | None, what: str) -> None:
-    if newest(settings).path.exists() or any(artefacts(settings)):
-        raise LedgerRefusedError(lost(what))
+def _check_none_before(
+    settings: Settings, witness: Witness | None, what: str, is_kept: Callable[[], bool]
+) -> None:
+    """Refuse releases without a ledger. It is looked for again after they are found: a twin may
+    charge and release between the two looks.
+    """
+    if is_kept():
+        return
+    has_receipts = newest(settings).path.exists() or any(artefacts(settings))
     left = next(
         (
             folder
@@ -279,6 +284,10 @@ def _check_none_before(settings: Settings, witness: Witness | None, what: str) -
     )
     if left is None and witness is not None and witness.is_there:
         left = witness.path
+    if is_kept():
+        return
+    if has_receipts:
+        raise LedgerRefusedError(lost(what))
     if left is not None:
         raise LedgerRefusedError(
             f"releases were charged in another ledger ({what}), as {left} tells; expected the "

@@ -152,7 +152,11 @@ say("done")
 def test_a_terminal_shows_that_something_goes_on_and_keeps_nothing_of_it(is_terminal: bool) -> None:
     terminal, end = pty.openpty() if is_terminal else os.pipe()
     with subprocess.Popen(
-        [sys.executable, "-c", _WAITS], stdout=end, stderr=end, stdin=subprocess.DEVNULL
+        [sys.executable, "-c", _WAITS],
+        stdout=end,
+        stderr=end,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm"},
     ) as process:
         os.close(end)
         written = b""

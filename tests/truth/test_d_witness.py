@@ -23,6 +23,7 @@ import dpicl.home.settings
 from dpicl.accounting.events import approximate
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.ground.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
+from dpicl.home import accounts
 from dpicl.home.accounts import ledger_key, open_ledger, witness_of, write_cap
 from dpicl.home.sealed import read_archive, read_key
 from dpicl.home.settings import Settings
@@ -296,6 +297,27 @@ def test_of_many_new_homes_that_begin_at_once_one_spends(
     for process in processes:
         process.join()
     assert done.get(timeout=10) and done.empty()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_twin_that_releases_between_two_looks_is_no_other_ledger(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """The ledger is empty, or not there, at the first look; its release stands at the second."""
+    if is_there:
+        with open_ledger(settings):
+            pass
+    look = accounts.artefacts
+
+    def look_late(of: Settings) -> Iterator[Path]:
+        monkeypatch.setattr(accounts, "artefacts", look)
+        spend(settings, "a")
+        return look(of)
+
+    monkeypatch.setattr(accounts, "artefacts", look_late)
+    spend(settings, "b")
+    with open_ledger(settings) as ledger:
+        assert ledger.end.sequence and len(list(ledger.entries("people"))) == 2
 
 
 # 3. Homes that go by the working directory.
