@@ -13,6 +13,8 @@ import errno
 import hmac
 import json
 import math
+import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.ground.errors import LedgerRefusedError, ParameterError
-from dpicl.ground.files import locked, make_private_folder, read_json, write_whole
+from dpicl.ground.files import locked, make_private_folder, write_whole
 from dpicl.ground.randomness import system_stream
 
 KEY_BYTES = 32
@@ -64,11 +66,13 @@ def plain(value: Any) -> Any:
     if type(value) in _AS_THEY_ARE:
         return value
     if isinstance(value, float):
+        if value.is_integer():
+            return int(value) if abs(value) < _LARGEST_EXACT else value
         if value == math.inf:
             return "inf"
-        if not math.isfinite(value):
-            raise ParameterError("parameter", value, "a number or inf")
-        return int(value) if value.is_integer() and abs(value) < _LARGEST_EXACT else value
+        if math.isfinite(value):
+            return value
+        raise ParameterError("parameter", value, "a number or inf")
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
     if isinstance(value, str | int):
@@ -132,25 +136,41 @@ class Head:
     hash: str = ""
 
 
+_PLACE = 4096
+"""Bytes of each of the two places of an anchor's file, a block of a disk."""
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
 class Anchor:
-    """The highest head that this host has seen, in a file."""
+    """The highest head that this host has seen, in a file.
+
+    Two heads stand in it, and the older one is written over: whatever a power cut spoils, the other
+    is whole. So a charge waits for one block, and not for a new file and its name.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> Head:
-        """The head in the file; the empty one without a file. Raises LedgerRefusedError: the file
-        is damaged.
+        """The highest head in the file; the empty one without a file. Raises LedgerRefusedError:
+        the file is damaged.
         """
+        return max(self._heads(), key=lambda head: head.sequence)
+
+    def _heads(self) -> list[Head]:
+        """Of both places; of one that holds none the empty head."""
         try:
-            content = read_json(self.path)
-            return Head(int(content["sequence"]), str(content["hash"]))
+            content = self.path.read_bytes()
         except FileNotFoundError:
-            return Head()
-        except (ValueError, KeyError, TypeError):
+            return [Head()]
+        # of earlier versions: one head, in a file that was written anew each time
+        is_checked = len(content) > _PLACE
+        heads = [_head(part, is_checked) for part in (content[:_PLACE], content[_PLACE:])]
+        if not any(heads):
             raise LedgerRefusedError(
                 f"{self.path}: not an anchor; expected JSON with sequence and hash"
-            ) from None
+            )
+        return [head or Head() for head in heads]
 
     def advance(self, head: Head, seen: Head | None = None) -> None:
         """Write a committed head, durably, unless the file is there already or further. `seen`:
@@ -163,10 +183,37 @@ class Anchor:
         try:
             make_private_folder(self.path.parent)
             with locked(self.path.with_name(f".{self.path.name}.lock")):
-                if self.read().sequence >= head.sequence:
+                heads = [one.sequence for one in self._heads()]
+                if max(heads) >= head.sequence:
                     return
-                content = json.dumps({"sequence": head.sequence, "hash": head.hash})
-                write_whole(self.path, content.encode(), replace=True)
+                self._write(head, heads.index(min(heads)))
         except OSError as error:
             if error.errno != errno.EROFS:
                 raise
+
+    def _write(self, head: Head, place: int) -> None:
+        content = {"sequence": head.sequence, "hash": head.hash, "check": _check(head)}
+        line = json.dumps(content).encode().ljust(_PLACE - 1) + b"\n"
+        if not self.path.exists() or self.path.stat().st_size != 2 * _PLACE:
+            write_whole(self.path, line + b" " * _PLACE, replace=True)
+            return
+        handle = os.open(self.path, os.O_WRONLY)
+        try:
+            os.pwrite(handle, line, place * _PLACE)
+            _sync(handle)
+        finally:
+            os.close(handle)
+
+
+def _head(written: bytes, is_checked: bool) -> Head | None:
+    """None of a place that holds no head, or half of one."""
+    try:
+        content = json.loads(written)
+        head = Head(int(content["sequence"]), str(content["hash"]))
+        return head if not is_checked or content["check"] == _check(head) else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _check(head: Head) -> int:
+    return zlib.crc32(f"{head.sequence} {head.hash}".encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,54 @@ def test_an_anchor_never_moves_back(tmp_path: Path) -> None:
     for head in (Head(3, "c"), Head(2, "b"), Head(3, "other")):
         anchor.advance(head)
         assert anchor.read() == Head(3, "c")
+
+
+@pytest.mark.parametrize("count", [4, 5])
+@pytest.mark.parametrize("spoiled", [bytes(40), b"9" * 40, b'{"sequence": 9}'])
+def test_a_write_that_a_power_cut_spoils_leaves_the_head_before_it(
+    tmp_path: Path, count: int, spoiled: bytes
+) -> None:
+    """The newest head stands in one of two blocks, the one before it in the other."""
+    anchor = Anchor(tmp_path / "anchor.json")
+    heads = [Head(number, f"{number}" * 64) for number in range(1, count + 1)]
+    for head in heads:
+        anchor.advance(head)
+    content = bytearray(anchor.path.read_bytes())
+    start = content.index(b'"sequence": %d,' % count) + len('"sequence": ')
+    content[start : start + len(spoiled)] = spoiled
+    anchor.path.write_bytes(content)
+    assert anchor.read() == heads[-2]
+    anchor.advance(heads[-1])
+    assert anchor.read() == heads[-1]
+
+
+def test_an_anchor_is_read_while_it_is_written(tmp_path: Path) -> None:
+    """Who reads without the lock gets one of the heads, and never an earlier one again."""
+    anchor = Anchor(tmp_path / "anchor.json")
+    heads = {number: Head(number, f"{number:064x}") for number in range(1, 400)}
+
+    def write() -> None:
+        for head in heads.values():
+            anchor.advance(head)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = Head()
+    while writer.is_alive():
+        read = anchor.read()
+        assert read.sequence >= seen.sequence and read == heads.get(read.sequence, Head())
+        seen = read
+    writer.join()
+    assert anchor.read() == heads[399]
+
+
+def test_an_anchor_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    anchor = Anchor(tmp_path / "anchor.json")
+    anchor.path.write_text(json.dumps({"sequence": 7, "hash": "a"}))
+    assert anchor.read() == Head(7, "a")
+    for head in (Head(8, "b"), Head(9, "c")):
+        anchor.advance(head)
+        assert anchor.read() == head
 
 
 @pytest.mark.quick("sqlite-[1]", "sqlite-")
