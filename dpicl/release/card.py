@@ -145,8 +145,8 @@ def _meanings(contract: Declared) -> dict[str, str]:
     return meant
 
 
-_MOST_VALUES, _SIMULATIONS = 8, 10
-"""Categories that a card lists of a column; of the release, for what it says of its quality."""
+_MOST_VALUES = 8
+"""Categories that a card lists of a column."""
 
 
 def _quality(release: Release, suffix: str) -> list[str]:
@@ -154,7 +154,7 @@ def _quality(release: Release, suffix: str) -> list[str]:
     if suffix == ".jsonl":
         return []
     try:
-        quality = release.quality(_SIMULATIONS)
+        quality = release.quality()
     except ParameterError:  # of averages, or of a series
         return []
     if isinstance(quality, Quality):

@@ -333,6 +333,11 @@ class Release:
             )
         return predictor
 
+    @cached_property
+    def _qualities(self) -> dict[int, Quality]:
+        """By the number of simulations: pages of one release say the same."""
+        return {}
+
     def quality(self, simulations: int = 20) -> Quality:
         """How good the release is, from what was released alone: errors of marginals, a
         classifier's score; true values beside on benchmarks.
@@ -355,6 +360,8 @@ class Release:
         from dpicl.quality.replicates import quality_of
 
         simulations = whole("simulations", simulations, _FEWEST, None)
+        if simulations in self._qualities:
+            return self._qualities[simulations]
         settings = self.published.settings
         test = None
         if self.contract.is_benchmark and self.contract.split:
@@ -364,9 +371,10 @@ class Release:
         # matrices are small: more threads take four times the processor's time
         doing = f"{self.dataset}: how good the release is"
         with progress(doing, "simulations") as update, threadpool_limits(1):
-            return quality_of(
+            found = quality_of(
                 self._point, self.published.drawn, test=test, count=simulations, progress=update
             )
+        return self._qualities.setdefault(simulations, found)
 
     def plot(
         self, columns: Sequence[str] | None = None, pairs: int = 3, simulations: int = 10

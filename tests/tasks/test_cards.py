@@ -5,6 +5,7 @@ the columns, what was promised, and nothing of the rows.
 from __future__ import annotations
 
 import json
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,20 @@ def test_croissant_is_valid_and_reads_the_rows(
     fields = {key.removeprefix("rows/") for key in first}
     read = {"jsonl": pa_json.read_json, "csv": pa_csv.read_csv, "parquet": pq.read_table}
     assert fields == set(read[name.partition(".")[2]](out).column_names)
+
+
+def test_card_page_and_terminal_say_the_same_of_its_quality(
+    place: Place, cli: Cli, table: str
+) -> None:
+    out, page = place.root / "rows.csv", place.root / "quality.html"
+    line = f"synth {table} --out {out} --epsilon 0.5 --rows 300 --card --quality {page}"
+    code, _, told = cli.whole(line)
+    assert code == 0
+    card = (out.parent / "README.md").read_text().partition("## Quality")[2].partition("## ")[0]
+    sentences = [line[2:-1] for line in card.splitlines() if line.startswith("- ")]
+    assert len(sentences) > 2
+    for sentence in sentences:
+        assert sentence[1:] in told and escape(sentence[1:]) in page.read_text()
 
 
 def test_both_say_what_the_certificate_says(place: Place, cli: Cli, table: str) -> None:
