@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,16 +106,16 @@ def test_the_page_and_the_readme_are_what_the_results_make() -> None:
 @pytest.mark.parametrize(
     "most, leads, told",
     [
-        (0.9, 1, "with the largest ε than with the least 1 of 1 times (the reverse 0 times)"),
-        (0.5, 0, "with the largest ε than with the least 0 of 1 times (the reverse 0 times)"),
+        (0.9, "1", "with the largest ε than with the least 1 of 1 times (the reverse 0 times)"),
+        (0.5, "none", "with the largest ε than with the least 0 of 1 times (the reverse 0 times)"),
     ],
 )
 def test_what_is_gained_over_the_most_frequent_label_is_said(
-    most: float, leads: int, told: str
+    most: float, leads: str, told: str
 ) -> None:
     lines = results(least=0.5, most=most, true=0.9)
     said = " ".join(first_sentences(conditions(lines, MODEL)))
-    assert f"Better than always giving the most frequent label: in {leads} of 2." in said
+    assert said.startswith(f"**In {leads} of 2 private conditions on car")
     assert told in page(lines, [ABOUT])
 
 
@@ -150,8 +151,8 @@ def test_what_is_said_first_is_what_was_seen_whatever_it_is(
     found = conditions(lines, MODEL)
     said = " ".join(first_sentences(found))
     assert (
-        f"answered better than without any data in {better}, worse in {worse}, and no different "
-        f"beyond noise in {2 - better - worse}." in said
+        f"It had more than without data in {better}, fewer in {worse}, and as many, within noise, "
+        f"in {2 - better - worse}." in said
     )
     assert ("does better without your data" in said) is bool(worse)
     assert [one.verdict for one in directions(found)] == verdicts
@@ -164,7 +165,7 @@ OF_ONE = "| AIM-TabICL | 8 | 1 |"
 
 
 def test_a_line_has_all_that_stands_beside_an_answer() -> None:
-    told = "120 × 9 | .50 ± .09 † | .50 | .50 | .70 | .50 | .60 | .80 | – |"
+    told = "120 × 9 | .50 (.41 to .59) † | .50 | .50 | .70 | .50 | .60 | .80 | – |"
     assert rows_of(LINES, OF_ONE) == [f"{OF_ONE} {told}"]
     text = page(LINES, [ABOUT])
     assert "Not run, as its 3 h were over: seed 2 of car." in text and "commit abc1234" in text
@@ -180,6 +181,30 @@ def test_another_model_has_a_column_of_its_own() -> None:
     assert row.split(" | ")[9:11] == [".60", ".50"]
 
 
+def test_another_label_given_to_all_is_no_reading_of_data() -> None:
+    """More right answers than without data, and no more than the most frequent label has."""
+    few = np.where(np.arange(QUERIES) % 4, 1, 0)
+    lines = [
+        replace(one, answers="a" + "".join(map(str, few if one.model == TRUTH else told)))
+        for one in LINES
+        if one.model in (MODEL, TRUTH)
+        for told in [few * 0 if one.system == "zero-shot" else few * 0 + 1]
+    ]
+    found = conditions(lines, MODEL)
+    assert all(one.gain.sign == 1 and not one.is_better for one in found)
+    said = " ".join(first_sentences(found))
+    assert said.startswith("**In none of 2") and "(.25 against .75 on car)" in said
+    (true, _) = directions(found)
+    assert true.verdict == UNSEEN and "**" not in rows_of(lines, OF_ONE)[0]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.98, 1.0])
+def test_an_interval_of_a_share_lies_between_0_and_1(share: float) -> None:
+    (row,) = rows_of(results(least=share, most=0.9, true=0.9), OF_ONE)
+    low, high = re.findall(r"\((\S+) to (\S+)\)", row)[0]
+    assert 0 <= float(low) <= share <= float(high) <= 1
+
+
 def test_constant_answers_are_marked() -> None:
     lines = [
         replace(one, answers="a" + "1" * QUERIES)
@@ -192,9 +217,9 @@ def test_constant_answers_are_marked() -> None:
 
 def test_the_readme_keeps_what_is_around_its_table() -> None:
     made = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", LINES, [ABOUT])
-    assert made.startswith(f"before\n{BEGIN}\nIn 2 private conditions on car") and made.endswith(
-        f"{END}\nafter\n"
-    )
+    assert made.startswith(
+        f"before\n{BEGIN}\nIn 1 of 2 private conditions on car"
+    ) and made.endswith(f"{END}\nafter\n")
     assert "| car, AIM-TabICL, k = 8 | 120 | .50 | .70 | " in made and "old" not in made
 
 

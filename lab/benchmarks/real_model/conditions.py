@@ -5,8 +5,10 @@ condition    what demonstrates on one data set, at one epsilon, with k shots; at
              nothing is protected
 gain         the mean over queries, draws and seeds of right or wrong (1 or 0), less that without
              demonstrations, of the same query
-direction    shows where the interval of a mean difference lies above 0, is reversed where it lies
-             below, and is not seen else
+lead         the same, less that of always giving the most frequent label
+direction    of true data: over the better of both, as another label given to every query is no
+             reading of data; shows where the interval of a mean difference lies above 0, is
+             reversed where it lies below, and is not seen else
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ TRUE = {"few_shot_generation": "random-rows", "dp_icl": "few-shot"}
 """By method the system that shows real texts; of tables that is `icl` at epsilon = infinity."""
 _ORDER = ("ldp_tabicl", "gdp_tabicl", "aim_tabicl", "few_shot_generation", "dp_icl")
 SHOWS, REVERSED, UNSEEN = "shows", "reversed", "not seen"
+WITHOUT = "true data above zero-shot and majority"
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,16 @@ class Condition:
     def gain(self) -> Gain:
         """Over no demonstrations."""
         return gain_of_draws(self.right - self.zero)
+
+    @property
+    def over_both(self) -> Gain:
+        """Over the better of no demonstrations and always giving the most frequent label."""
+        return min(self.gain, self.lead, key=lambda one: one.mean)
+
+    @property
+    def is_better(self) -> bool:
+        """Than both, beyond noise."""
+        return self.gain.sign == self.lead.sign == 1
 
 
 @dataclass(frozen=True)
@@ -164,12 +177,10 @@ def conditions(lines: Sequence[Answered], model: str) -> list[Condition]:
 
 
 def directions(found: Sequence[Condition]) -> list[Direction]:
-    """What the papers find: true rows or texts above none; and the largest finite epsilon above the
-    least, of each way to release.
+    """What the papers find: true rows or texts above what needs none; and the largest finite
+    epsilon above the least, of each way to release.
     """
-    said = [
-        Direction(one.place, "true data above none", one.gain) for one in found if one.place.is_true
-    ]
+    said = [Direction(one.place, WITHOUT, one.over_both) for one in found if one.place.is_true]
     for one in found:
         of_way = [
             other

@@ -15,6 +15,7 @@ from lab.benchmarks.real_model.conditions import (
     REVERSED,
     SHOWS,
     TRUE,
+    WITHOUT,
     Condition,
     Direction,
     conditions,
@@ -49,12 +50,12 @@ HEAD = """# With a real language model
 Written by `python -m lab.benchmarks.real_model write` from lab/benchmarks/real_model/results; change it there.
 """  # noqa: E501
 _RULE = """A model's number is its share of right answers, mean of all seeds and draws, with a 95 % interval over queries and draws; *averaged*: the
-draws' probabilities averaged for each query. **Bold** is better, and † worse, than the same model without demonstrations (zero-shot) by an
-interval, paired by query, that excludes 0; of {count} intervals one in twenty would do so by chance. Beside it, on the same queries:
-zero-shot, always the most frequent label, {others} on the same prompts, and logistic regression (LR) and boosted trees (GB) fitted on what was
-released, on all held-out rows; of GDP-TabICL LR is diffprivlib's on the true rows at the same ε. On texts nothing is fitted: four
-texts are too few, and of votes nothing is released but answers. The bundled model was trained on tables alone. ‡: nine answers of ten or more are the
-same one. At ε = ∞ nothing is protected."""  # noqa: E501
+draws' probabilities averaged for each query. **Bold** is better than both the same model without demonstrations (zero-shot) and always giving the
+most frequent label, and † is worse than zero-shot, by intervals, paired by query, that exclude 0; of {count} conditions one in twenty would do so by
+chance. Beside it, on the same queries: zero-shot, the most frequent label (majority), and {others} on the same prompts. Logistic regression (LR) and
+boosted trees (GB) are fitted on what was released and asked all held-out rows; of GDP-TabICL LR is diffprivlib's on the true rows at the same ε. On
+texts nothing is fitted: four are too few, and of votes nothing is released but answers. The bundled model was trained on tables alone. ‡: nine answers
+of ten or more are the same one. At ε = ∞ nothing is protected."""  # noqa: E501
 _CONSTANT = 0.9
 """Share of answers from which on they are called the same."""
 
@@ -107,40 +108,49 @@ def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
     """What a reader wants to know first, whatever it is."""
     private = [one for one in found if one.place.is_private]
     better, worse = ([one for one in private if one.gain.sign == sign] for sign in (1, -1))
-    model, sets = (
-        NAMES[MODEL],
-        words.listing(list(dict.fromkeys(one.place.dataset for one in found))),
-    )
+    of_set = {one.place.dataset: one for one in private}
+    count = sum(one.is_better for one in private) or "none"
     yield (
-        f"**In {len(private)} private conditions on {sets} (a way to release, k and ε) {model} "
-        f"answered better than without any data in {len(better)}, "
-        f"worse in {len(worse)}, and no different beyond noise in "
-        f"{len(private) - len(better) - len(worse)}. Better than always giving the most frequent "
-        f"label: in {sum(one.lead.sign == 1 for one in private)} of {len(private)}.**"
+        f"**In {count} of {len(private)} private conditions on {words.listing(list(of_set))} "
+        f"(a way to release, k and ε) {NAMES[MODEL]} had more right "
+        f"answers than both without any data and always giving the most frequent label. It had "
+        f"more than without data in {len(better)}, fewer in {len(worse)}, and as many, within "
+        f"noise, in {len(private) - len(better) - len(worse)}.**"
     )
-    if alike := sum(one.constant >= _CONSTANT for one in private):
+    alike = sum(one.constant >= _CONSTANT for one in private)
+    behind = [one for one in of_set.values() if one.zero.mean() < one.majority]
+    if alike:
         yield (
             f"In {alike} of {len(private)} at least nine of ten answers are the same label: the "
             f"data change which label it gives to every query, and little else."
+        )
+    if behind:
+        against = ", ".join(
+            f"{_number(one.zero.mean())} against {_number(one.majority)} on {one.place.dataset}"
+            for one in behind
+        )
+        yield (
+            f"Without data it is right less often than the most frequent label ({against}): there "
+            f"more right answers than without may be another label that it gives to all."
         )
     if worse:
         yield f"This model does better without your data: {_listed(worse)}."
     fitted = [one for one in private if not math.isnan(one.beside["gb"])]  # which are released rows
     if fitted:
-        ahead = sum(one.beside["lr"] > one.accuracy.mean for one in fitted)
+        ahead = sum(one.beside["lr"] > _ends(one.accuracy)[1] for one in fitted)
         yield (
-            f"Logistic regression fitted on the same released rows has more right answers in "
-            f"{ahead} of {len(fitted)} conditions."
+            f"Logistic regression fitted on the same released rows lies above the model's interval "
+            f"in {ahead} of {len(fitted)} conditions."
         )
 
 
 def _papers(said: Sequence[Direction]) -> str:
     parts = []
     for is_true, some in (
-        (True, "more right answers with true data than without"),
+        (True, "more right answers with true data than without and than the most frequent label"),
         (False, "more with the largest ε than with the least"),
     ):
-        of_kind = [one for one in said if (one.what == "true data above none") is is_true]
+        of_kind = [one for one in said if (one.what == WITHOUT) is is_true]
         counted = [sum(one.verdict == verdict for one in of_kind) for verdict in (SHOWS, REVERSED)]
         parts.append(
             f"{some} {counted[0]} of {len(of_kind)} times (the reverse {counted[1]} times)"
@@ -322,13 +332,23 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}".removeprefix("0" if value < 1 else "")
 
 
+def _ends(share: Gain) -> tuple[float, float]:
+    """Of an interval of a share, which is no less than 0 and no more than 1."""
+    return max(0.0, share.mean - share.half), min(1.0, share.mean + share.half)
+
+
 def _signed(gain: Gain) -> str:
-    return f"{'−' if gain.mean < 0 else '+'}{_number(abs(gain.mean))} ± {_number(gain.half)}"
+    low, high = max(-1.0, gain.mean - gain.half), min(1.0, gain.mean + gain.half)
+    return f"{_difference(gain.mean)} ({_difference(low)} to {_difference(high)})"
+
+
+def _difference(value: float) -> str:
+    return f"{'−' if value < 0 else '+'}{_number(abs(value))}"
 
 
 def _marked(one: Condition) -> str:
-    number = f"{_number(one.accuracy.mean)} ± {_number(one.accuracy.half)}"
-    marked = {1: f"**{number}**", 0: number, -1: f"{number} †"}[one.gain.sign]
+    number = "{} ({} to {})".format(*map(_number, (one.accuracy.mean, *_ends(one.accuracy))))
+    marked = f"**{number}**" if one.is_better else number + " †" * (one.gain.sign < 0)
     return marked + " ‡" * (one.constant >= _CONSTANT)
 
 
