@@ -51,6 +51,11 @@ _TYPES = {
 """Of values of categories."""
 
 
+def number_word(number: float) -> str:
+    """A plain number as people write it, with four figures or all before the point."""
+    return f"{number:,.4g}" if abs(number) < 1e4 else f"{number:,.0f}"
+
+
 @dataclass(frozen=True)
 class Meaning:
     """What the codes of one column of released rows stand for.
@@ -125,7 +130,7 @@ class Meaning:
     def _words(self, edges: Sequence[float]) -> list[str]:
         if not self.number.plain:
             return [str(word) for word in self.number.restored(np.array(edges))]
-        return [f"{edge:,.4g}" if abs(edge) < 1e4 else f"{edge:,.0f}" for edge in edges]
+        return [number_word(edge) for edge in edges]
 
     def drawn(
         self, codes: np.ndarray, share: np.ndarray, instead: np.ndarray | None = None

@@ -55,6 +55,18 @@ def marginal(bins: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> 
     return np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape) / max(len(bins), 1)
 
 
+def mean_of(middles: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation of numbers by the means and shares of their bins, those of
+    missing ones left out; NaN where nothing is left.
+    """
+    known = ~np.isnan(middles)
+    middles, shares = middles[known], np.maximum(shares.ravel()[known], 0)
+    if not shares.sum():
+        return np.nan, np.nan
+    mean = float(np.average(middles, weights=shares))
+    return mean, float(np.sqrt(np.average((middles - mean) ** 2, weights=shares)))
+
+
 def total_variation(shares: np.ndarray, others: np.ndarray) -> float:
     """Half of the sum of differences, 0 to 1."""
     return float(np.abs(shares - others).sum() / 2)

@@ -52,7 +52,7 @@ Not covered dependence between columns that nothing counted: Z has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from statistics import fmean
@@ -60,7 +60,7 @@ from typing import Any
 
 import numpy as np
 from scipy import special
-from scipy.stats import ks_2samp
+from scipy.special import stdtrit
 
 from dpicl.contract.payment import UNPAID_TRUTH
 from dpicl.ground.errors import PrivacyError
@@ -68,7 +68,6 @@ from dpicl.ground.progress import Update, counter
 from dpicl.ground.randomness import Draws, stream
 from dpicl.ground.types import PrivateCodes, SplitTable
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.quality.bounds import doubted_bounds
 from dpicl.quality.measures import (
     MEASURES,
     OF_NUMBERS,
@@ -79,16 +78,17 @@ from dpicl.quality.measures import (
     indicators,
     learned,
     marginal,
+    mean_of,
     sampling_variation,
     scores,
     total_variation,
     width_of,
 )
+from dpicl.quality.number_quality import number_quality
 from dpicl.quality.worth import (
     LEVEL,
     Actual,
     Marginal,
-    NumberQuality,
     Quality,
     ReleasePoint,
     Score,
@@ -184,15 +184,31 @@ class Replicates:
     def _draws(self, number: int, which: str) -> Draws:
         return Draws(number, f"{self.point.contract.name} {which}", simulated=True)
 
-    def errors(self, marginals: Sequence[Columns], count: int) -> tuple[np.ndarray, np.ndarray]:
+    def shares(self, columns: Columns) -> np.ndarray:
+        """Of the release."""
+        return shares_of(self.model, columns, self.sizes)
+
+    def numbers(self) -> dict[Columns, np.ndarray]:
+        """By column of plain numbers the mean of each of its bins, NaN of a missing one."""
+        meanings = [*self.form.features, *([self.form.label] if self.form.label else [])]
+        return {
+            (place,): meaning.means(self.sizes[place])
+            for place, meaning in enumerate(meanings)
+            if not meaning.categories and meaning.number.plain
+        }
+
+    def errors(
+        self, marginals: Sequence[Columns], count: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Steps 2 and 3 so many times: shape (marginals,), the mean over replicates that count a
-        marginal, or over all if none does; and of single columns the largest difference of
-        cumulative shares.
+        marginal, or over all if none does; of single columns the largest difference of
+        cumulative shares; and of columns of `numbers` the root mean square difference of means.
 
         No less than `least_error`: Z has columns nearly even whose counts were drowned by noise, as
         every release of it has.
         """
-        errors, cumulative = np.empty((2, count, len(marginals)))
+        errors, cumulative, apart = np.zeros((3, count, len(marginals)))
+        middles = self.numbers()
         counted = np.ones((count, len(marginals)), dtype=bool)
         for number in range(count):
             table, modelled = self._released(self.model.bins, self._draws(number, "errors"))
@@ -203,13 +219,20 @@ class Replicates:
                 )
                 errors[number, place] = total_variation(found, true)
                 cumulative[number, place] = np.abs(np.cumsum(found - true)).max()
+                if columns in middles:
+                    means = [mean_of(middles[columns], shares)[0] for shares in (found, true)]
+                    apart[number, place] = means[0] - means[1]
                 counted[number, place] = (
                     not modelled.counted or len(columns) < 3 or columns in modelled.counted
                 )
         counted |= ~counted.any(axis=0)
         least = np.array([self.least_error(columns) for columns in marginals])
         mean = (errors * counted).sum(axis=0) / counted.sum(axis=0)
-        return np.maximum(mean, least), np.maximum(cumulative.mean(axis=0), least)
+        return (
+            np.maximum(mean, least),
+            np.maximum(cumulative.mean(axis=0), least),
+            np.sqrt(np.mean(apart**2, axis=0)),
+        )
 
     def deviations(self, marginals: Sequence[Columns], count: int) -> list[np.ndarray]:
         """Of each marginal's cells, the root mean square of what steps 2 and 3 do to their shares,
@@ -337,7 +360,8 @@ def quality_of(
     if not counted:
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen = [*singles, *with_label, *pairs]
-    found, cumulative = again.errors(chosen, fewer)
+    found, cumulative, apart = again.errors(chosen, fewer)
+    far = float(stdtrit(fewer, (1 + LEVEL) / 2)) * apart
     errors = dict(zip(chosen, found.tolist(), strict=True))
     parts = None
     if test is not None:
@@ -347,7 +371,7 @@ def quality_of(
         for columns in some:
             true = None
             if parts is not None:
-                released = shares_of(again.model, columns, sizes)
+                released = again.shares(columns)
                 true = total_variation(released, marginal(parts[0], columns, sizes))
             named = tuple(names[column] for column in columns if sizes[column] > 1)
             yield Marginal(named, errors[columns], true)
@@ -360,7 +384,7 @@ def quality_of(
         columns=tuple(marginals(singles)),
         with_label=tuple(marginals(with_label)),
         pairs=tuple(marginals(pairs)),
-        numbers=tuple(_numbers(again, cumulative.tolist(), test)),
+        numbers=tuple(number_quality(again, cumulative.tolist(), far.tolist(), test)),
         scores=_scores(again, count, parts and parts[1]),
         actual=parts and _actual(again.binned, again.model.bins, *parts),
     )
@@ -394,45 +418,10 @@ def beats_constant(
     return accuracy.low >= (accuracy.constant or 0.0) - _SURE
 
 
-def _numbers(
-    again: Replicates, cumulative: Sequence[float], test: SplitTable | None
-) -> Iterator[NumberQuality]:
-    """Columns of numbers, the label last."""
-    form = again.form
-    meanings = [*form.features, *([form.label] if form.label else [])]
-    chance = stream(0, "quality-values", again.point.contract.name, "").generator()
-    doubts = doubted_bounds(form, again.point.contract)
-    for place, meaning in enumerate(meanings):
-        if meaning.categories or not sum(meaning.shares):
-            continue
-        fullest = int(np.argmax(meaning.shares))
-        known = NumberQuality(
-            meaning.column,
-            cumulative[place],
-            meaning.names[fullest],
-            meaning.shares[fullest],
-            bool(np.diff(meaning.ends)[fullest] > meaning.number.grain),
-            doubts.get(meaning.column, ""),
-        )
-        if test is not None:
-            codes = again.model.bins[:, place]
-            released = meaning.placed(codes, chance.random(len(codes)), meaning.digits)
-            real = meaning.numbers(test.train.data.column(meaning.column))
-            released, real = released[~np.isnan(released)], real[~np.isnan(real)]
-            if len(real) and len(released):
-                apart = abs(float(released.mean() - real.mean())) / max(float(real.std()), 1e-12)
-                known = replace(
-                    known, true=float(ks_2samp(released, real).statistic), mean_apart=apart
-                )
-        yield known
-
-
 def _effective_rows(again: Replicates, errors: Mapping[Columns, float]) -> float | None:
     """Equation (2); None where there is no noise."""
     noisy = sum(errors.values())
-    exact = sum(
-        sampling_variation(shares_of(again.model, columns, again.sizes)) for columns in errors
-    )
+    exact = sum(sampling_variation(again.shares(columns)) for columns in errors)
     return (exact / noisy) ** 2 if noisy else None
 
 

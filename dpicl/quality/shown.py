@@ -26,7 +26,7 @@ from dpicl.data.values import Meaning
 from dpicl.ground.errors import ParameterError, one_of
 from dpicl.ground.progress import Update, counter
 from dpicl.quality.measures import Columns, marginal
-from dpicl.quality.replicates import Replicates, shares_of
+from dpicl.quality.replicates import Replicates
 from dpicl.quality.worth import LEVEL, ReleasePoint
 
 
@@ -124,7 +124,7 @@ def shown(
         Shown(
             tuple(names[column] for column in cells),
             tuple(meanings[column].names for column in cells),
-            tuple(shares_of(again.model, cells, again.sizes).ravel().tolist()),
+            tuple(again.shares(cells).ravel().tolist()),
             tuple((far * error).ravel().tolist()),
             *_ends([meanings[column] for column in cells]),
         )
@@ -145,7 +145,7 @@ def beside_truth(
         Shown(
             (meaning.column,),
             (meaning.names,),
-            tuple(shares_of(again.model, (place,), sizes).tolist()),
+            tuple(again.shares((place,)).tolist()),
             (0.0,) * sizes[place],
             *_ends([meaning]),
             tuple(marginal(true, (place,), sizes).tolist()),

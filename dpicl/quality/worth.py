@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Point
+from dpicl.data.values import number_word
 from dpicl.ground.errors import ParameterError
 from dpicl.methods.tabular_method import TabularMethod
 
@@ -145,6 +146,18 @@ class Marginal:
 
 
 @dataclass(frozen=True)
+class Mean:
+    """Of released numbers, the interval of 90 % in which the true one is expected, and half its
+    length in their standard deviations.
+    """
+
+    value: float
+    low: float
+    high: float
+    looseness: float
+
+
+@dataclass(frozen=True)
 class NumberQuality:
     """Of a column's numbers.
 
@@ -154,6 +167,7 @@ class NumberQuality:
         is_guessed: whether that bin has several values: where in it a number lies is guessed from
             the bins beside it.
         doubt: the question about its bounds, where most rows lie at one of them.
+        mean: None of dates, and of a column that is even whatever the rows are.
         true, mean_apart: on benchmarks, the largest difference of shares below any number, and how
             far the mean is off in standard deviations.
     """
@@ -164,6 +178,7 @@ class NumberQuality:
     share: float
     is_guessed: bool = True
     doubt: str = ""
+    mean: Mean | None = None
     true: float | None = None
     mean_apart: float | None = None
 
@@ -380,6 +395,13 @@ class Quality:
             f"error of shares below a number: {mean:.3f} on average{in_truth}; largest "
             f"{worst.column} {worst.cumulative:.3f}"
         )
+        means = {one.column: one.mean for one in self.numbers if one.mean is not None}
+        if means:
+            loosest = sorted(means, key=lambda name: -means[name].looseness)[:_WORST]
+            yield f"true means of numbers, with {LEVEL:.0%}: " + ", ".join(
+                f"{name} {number_word(means[name].low)} to {number_word(means[name].high)}"
+                for name in loosest
+            )
         apart = [one.mean_apart for one in self.numbers if one.mean_apart is not None]
         if apart:
             yield (
@@ -442,6 +464,19 @@ class Quality:
                 number.true,
             )
             for number in self.numbers
+        ]
+        lines += [
+            (
+                "mean of a number",
+                number.column,
+                number.mean.value,
+                number.mean.low,
+                number.mean.high,
+                None,
+                None,
+            )
+            for number in self.numbers
+            if number.mean is not None
         ]
         lines += [
             ("model", one.measure, one.estimate, one.low, one.high, one.constant, one.true)

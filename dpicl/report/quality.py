@@ -12,6 +12,7 @@ from typing import Any
 
 from dpicl.contract.payment import HORIZON_PAID, NOTHING_MORE
 from dpicl.data.reading.queries import load_queries
+from dpicl.data.values import number_word
 from dpicl.ground.errors import LedgerError, ParameterError, SourceError
 from dpicl.ground.installed import extra_missing
 from dpicl.ground.types import QueryTable
@@ -121,6 +122,17 @@ _GUESSED = 0.52
 def _sections(quality: Quality) -> Iterator[Section]:
     if doubts := [number.doubt for number in quality.numbers if number.doubt]:
         yield Section("bounds", "Bounds", tuple(map(Paragraph, doubts)))
+    means = {one.column: one.mean for one in quality.numbers if one.mean is not None}
+    if means:
+        table = TableBlock.of(
+            "Means of numbers",
+            ("column", "released mean", f"true one, {LEVEL:.0%} between", "and"),
+            (
+                (name, *map(number_word, (mean.value, mean.low, mean.high)))
+                for name, mean in means.items()
+            ),
+        )
+        yield Section("means", "Means of numbers", (Paragraph(_MEANS), table))
     for number, (what, marginals) in enumerate(quality.kinds):
         shown = largest(marginals, _MOST)
         known = 2 + (shown[0].true is not None)  # of benchmarks, what is true too
@@ -185,6 +197,12 @@ def _sections(quality: Quality) -> Iterator[Section]:
         )
         about = Paragraph(f"The rows are public. {pmse}")
         yield Section("true", "True values", (about, counted, tested))
+
+
+_MEANS = (
+    "As simulated releases have it. Where in a wide bin true values lie, no simulation knows: the "
+    "mean of a column with a long tail may lie beyond."
+)
 
 
 def _number(value: float | None) -> str:

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from dpicl.contract import Contract
 from dpicl.ground.types import PrivateTable, QueryTable
 from dpicl.quality.measures import MEASURES, learned, marginal, scores, total_variation
-from dpicl.quality.replicates import Replicates, quality_of, shares_of
+from dpicl.quality.replicates import Replicates, quality_of
 from dpicl.quality.shown import shown
 from lab.benchmarks.answers.strangers import METHODS_OF_ROWS, Made
 from lab.benchmarks.figures import Figures, sized
@@ -30,13 +30,15 @@ TABLES, SIMULATIONS, BARS = sized(16, 1), sized(20, 4), sized(10, 2)
 @dataclass(frozen=True)
 class Stated:
     """Of one release: by measure whether the true score is in its interval, and by how much the
-    estimate is off; the share of cells of columns whose bar covers the true share; the mean error
-    of columns as expected, and as it is.
+    estimate is off; the share of cells of columns whose bar covers the true share, and of columns
+    of numbers whose interval covers the mean of the rows, NaN without any; the mean error of
+    columns as expected, and as it is.
     """
 
     covered: tuple[bool, ...]
     off: tuple[float, ...]
     bars: float
+    means: float
     expected: float
     error: float
 
@@ -55,7 +57,12 @@ def stated(
     for place, panel in enumerate(shown(made.point, made.drawn, None, 0, BARS)):
         true = marginal(rows, (place,), again.sizes)
         within += (np.abs(np.array(panel.shares) - true) <= np.array(panel.errors)).tolist()
-        errors.append(total_variation(shares_of(again.model, (place,), again.sizes), true))
+        errors.append(total_variation(again.shares((place,)), true))
+    means = [
+        number.mean.low <= np.nanmean(train.numbers(number.column)) <= number.mean.high
+        for number in quality.numbers
+        if number.mean is not None
+    ]
     return Stated(
         tuple(
             score.low <= true <= score.high
@@ -63,6 +70,7 @@ def stated(
         ),
         tuple(score.estimate - true for score, true in zip(quality.scores, truth, strict=True)),
         float(np.mean(within)),
+        float(np.mean(means)) if means else np.nan,
         quality.column_error,
         float(np.mean(errors)),
     )
@@ -93,6 +101,8 @@ def measure(figures: Figures, seed: int = 2026) -> None:
             figures.within(f"{method}-quality-covers-{measure_}", covered, 85, 97, " %")
         bars = 100 * float(np.mean([release.bars for release in releases]))
         figures.within(f"{method}-bars-of-columns-cover", bars, 85, 97, " %")
+        means = 100 * float(np.nanmean([release.means for release in releases]))
+        figures.within(f"{method}-means-of-numbers-cover", means, 85, 97, " %")
         expected, true = (
             float(np.mean([getattr(release, name) for release in releases]))
             for name in ("expected", "error")

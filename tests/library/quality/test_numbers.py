@@ -13,6 +13,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 import dpicl
 from dpicl.contract import parse_contract
+from dpicl.data.values import number_word
 from dpicl.quality import Score
 from dpicl.quality.measures import fitted, indicators, scores
 from dpicl.report.quality import quality_page
@@ -120,3 +121,66 @@ def test_a_predictor_says_whether_it_is_surely_better_than_the_mean(
     found = release.quality()
     assert ("not surely better than the mean" in str(found)) is not is_sure
     assert ("not surely better than the mean" in quality_page(found)) is not is_sure
+
+
+SKEWED = parse_contract(
+    {
+        "name": "made_up",
+        "source": {"file": "none.csv"},
+        "columns": {
+            "age": {"type": "integer", "bounds": [18, 90]},
+            "cost": {"type": "integer", "bounds": [0, 100_000]},
+        },
+        "privacy": {"budget": {"benchmark": True}},
+        "split": {"test_fraction": 0.5},
+    },
+    "made_up.yaml",
+)
+
+
+def skewed(count: int, seed: int) -> pa.Table:
+    chance = np.random.default_rng(seed)
+    rows = {
+        "age": chance.integers(18, 91, count),
+        "cost": np.exp(chance.normal(7.7, 0.8, count)).clip(0, 100_000).astype(int),
+    }
+    return pa.table(rows)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_intervals_of_means_hold_the_true_ones(epsilon: float) -> None:
+    held = []
+    for seed in range(6):
+        rows = skewed(2500, seed)
+        table = parted(rows, 2000)
+        found = quality(table, "aim_tabicl", epsilon, seed=seed, count=20, declared=SKEWED)
+        means = {one.column: one.mean for one in found.numbers}
+        for name in ("age", "cost"):
+            mean = means[name]
+            assert mean is not None and mean.low <= mean.value <= mean.high
+            true = float(np.mean(rows.column(name).to_numpy()[:2000]))
+            held.append(mean.low <= true <= mean.high)
+            assert 0 < mean.looseness < 1
+    assert np.mean(held) >= 0.75
+
+
+def test_of_columns_that_are_even_whatever_the_rows_are_no_mean_is_said() -> None:
+    table = parted(coded(CONTRACT, values(5500, 1, 1.0)), 1500)
+    found = quality(table, "tab_pate", 1.0, count=4, declared=CONTRACT)
+    assert [one.column for one in found.numbers if one.mean is None][:2] == ["first", "second"]
+
+
+def test_the_mean_that_is_least_sure_stands_in_sentences_page_and_frame() -> None:
+    table = parted(skewed(2500, 1), 2000)
+    found = quality(table, "aim_tabicl", 0.5, count=8, declared=SKEWED)
+    (line,) = [one for one in found.sentences() if "means of numbers, with" in one]
+    means = [one.mean for one in found.numbers if one.mean is not None]
+    first = found.numbers[int(np.argmax([mean.looseness for mean in means]))].column
+    assert line.startswith(f"true means of numbers, with 90%: {first} ")
+    lines = found.to_frame().set_index(["of", "name"])
+    (cost,) = [one.mean for one in found.numbers if one.column == "cost"]
+    assert cost is not None
+    stated = lines.loc[("mean of a number", "cost")]
+    assert (stated["expected"], stated["low"], stated["high"]) == (cost.value, cost.low, cost.high)
+    assert f"cost {number_word(cost.low)} to {number_word(cost.high)}" in line
+    assert number_word(cost.value) in quality_page(found)
