@@ -13,8 +13,10 @@ import pytest
 from dpicl.home.settings import Settings
 from dpicl.report import report_steps
 from dpicl.report.load import load_run
+from dpicl.runs.artefacts import PREDICTIONS
 from dpicl.runs.execute import InProcess, run_units
 from dpicl.runs.plan import make_plan
+from dpicl.runs.results import MANIFEST
 from lab.benchmarks.real_model.conditions import REVERSED, SHOWS, UNSEEN, conditions, directions
 from lab.benchmarks.real_model.page import (
     BEGIN,
@@ -259,3 +261,32 @@ def test_what_is_kept_of_a_run_gives_its_own_accuracies_back(
     assert {one.right.shape[0] for one in found} == {2}
     assert any(not math.isnan(one.beside[BUNDLED]) for one in found)
     assert page(kept, abouts).count("\n| ") > len(found)
+
+
+def test_of_a_run_that_was_stopped_what_it_answered_is_kept_and_what_not_is_said(
+    tmp_path: Path,
+) -> None:
+    place = new_place(tmp_path / "place")
+    install_texts(place, letters("postcards"), text_lines(records(40)), text_lines(records(8)))
+    grid = {
+        "epsilons": ["1"],
+        "shots": [2],
+        "seeds": [0, 1],
+        "model": "fake",
+        "methods": ["dp_icl", "few_shot_generation"],
+        "datasets": ["postcards"],
+    }
+    with place.entered():
+        run = make_plan("demo", grid, "r")
+        run_units(run, InProcess(), report_steps(run))
+        for left in ("few_shot_generation__postcards__seed0", "*seed1"):
+            for unit in (run / "units").glob(left):
+                (unit / PREDICTIONS).unlink()
+        (run / MANIFEST).unlink()
+        with Settings.from_environment().entered():
+            collect(run, MODEL, tmp_path)
+    kept, (about,) = read_results(tmp_path)
+    assert {(one.method, one.seed) for one in kept} == {("dp_icl", 0)}
+    assert about.left_out == [
+        "Stopped before its end, without few_shot_generation on postcards with seed 0, seed 1."
+    ]

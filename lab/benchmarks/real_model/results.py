@@ -13,6 +13,7 @@ import csv
 import json
 import math
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,8 +22,9 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
+import dpicl
 from dpicl.contract import Declared
-from dpicl.contract.pipeline import Cell
+from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import ModelError
 from dpicl.ground.files import read_json, write_csv, write_json
 from dpicl.home.settings import Settings
@@ -36,8 +38,9 @@ from dpicl.release.table_files import read_table
 from dpicl.report.cells import place_of, stated_of
 from dpicl.runs.artefacts import LOG_PROBABILITY, PREDICTIONS
 from dpicl.runs.evaluate import read_prompts
+from dpicl.runs.probe import DESCRIPTIONS
 from dpicl.runs.results import MANIFEST
-from dpicl.runs.run_folder import UnitFolder, open_unit, read_plan
+from dpicl.runs.run_folder import Plan, UnitFolder, open_unit, read_plan
 
 RESULTS = Path(__file__).with_name("results")
 BUNDLED, TRUTH, FITTED = "bundled", "truth", ("lr", "gb")
@@ -80,8 +83,11 @@ class About:
 
 
 def collect(run: Path, model: str, folder: Path = RESULTS) -> tuple[Path, Path]:
-    """Keep what a run answered; gives the two files. Raises RunError: there is no such run."""
-    plan, manifest = read_plan(run), read_json(run / MANIFEST)
+    """Keep what a run answered, whole or stopped before its end; gives the two files. Raises
+    RunError: there is no such run.
+    """
+    plan = read_plan(run)
+    ended = read_json(run / MANIFEST) if (run / MANIFEST).exists() else None
     scorer = open_scorer(
         ModelSpec(name=BUNDLED, kind="bundled"), models_folder=Settings.current().models, corpus=()
     )
@@ -102,11 +108,11 @@ def collect(run: Path, model: str, folder: Path = RESULTS) -> tuple[Path, Path]:
         model,
         plan.pipeline_name,
         head.stdout.strip(),
-        manifest["dpicl_version"],
-        manifest["model"]["digest"] or "",
+        ended["dpicl_version"] if ended else dpicl.__version__,
+        (ended["model"] if ended else read_json(run / DESCRIPTIONS["scores"]))["digest"] or "",
         round(sum(timed) / 3600, 2),
         plan.pipeline.queries,
-        manifest["left_out"],
+        ended["left_out"] if ended else [_stopped(run, plan)],
     )
     table, said = (folder / f"{plan.pipeline_name}.{model}.{ending}" for ending in ("csv", "json"))
     names = [field.name for field in fields(Answered)]
@@ -115,6 +121,25 @@ def collect(run: Path, model: str, folder: Path = RESULTS) -> tuple[Path, Path]:
     )
     write_json(said, vars(about), replace=True)
     return table, said
+
+
+def _stopped(run: Path, plan: Plan) -> str:
+    """What a run has not answered that was stopped before its end."""
+    missing: dict[int, list[Unit]] = {}
+    for key, unit in plan.units.items():
+        if not (run / "units" / key / PREDICTIONS).exists():
+            missing.setdefault(unit.seed, []).append(unit)
+    of_seed = Counter(unit.seed for unit in plan.units.values())
+    named = [
+        name
+        for seed, units in missing.items()
+        for name in (
+            [f"seed {seed}"]
+            if len(units) == of_seed[seed]
+            else [f"{unit.method} on {unit.dataset} with seed {seed}" for unit in units]
+        )
+    ]
+    return f"Stopped before its end, without {', '.join(named)}."
 
 
 def read_results(folder: Path = RESULTS) -> tuple[list[Answered], list[About]]:
