@@ -112,6 +112,16 @@ def verdict(quality: Quality, columns: Sequence[Shown]) -> str:
             else "A classifier that is fitted on them does better than guessing: AUC "
             f"{low:.2f} to {high:.2f}, where guessing has 0.5."
         )
+        no_more = [
+            score
+            for score in quality.scores
+            if score.measure == "accuracy" and not score.is_sure and low > _GUESSED
+        ]
+        if no_more:
+            said.append(
+                "Its answers may be right no more often than always the most frequent one, which "
+                f"has {no_more[0].constant:.2f}."
+            )
     return " ".join(said)
 
 
