@@ -268,7 +268,7 @@ def _made(abouts: Sequence[About]) -> str:
 
 
 def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
-    """For README.md: a line a data set and default way of it, at the fewest shots."""
+    """For README.md: a line a data set, of the first method for it, at the fewest shots."""
     found = conditions(lines, MODEL)
     if not found:
         return NONE_YET
@@ -282,7 +282,8 @@ def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
         "private, largest ε",
         "LR on the release, least ε",
     ]
-    rows = []
+    rows: list[list[str]] = []
+    shown_sets: set[str] = set()
     for (dataset, method), some in groupby(
         found, lambda one: (one.place.dataset, one.place.method)
     ):
@@ -293,8 +294,9 @@ def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
             for one in of_way
             if one.place.system == "icl" and one.place.shots == shots and one.place.is_private
         ]
-        if method not in ("aim_tabicl", *TRUE) or not private:
+        if method not in ("aim_tabicl", *TRUE) or not private or dataset in shown_sets:
             continue
+        shown_sets.add(dataset)
         true = [
             one
             for one in found
