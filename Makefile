@@ -27,6 +27,7 @@ $(DEMO_READY): pyproject.toml requirements.lock
 $(READY): $(DEMO_READY) requirements-dev.lock lab/pyproject.toml
 	sh tools/install.sh $(BIN)/python requirements-dev.lock
 	$(EDITABLE) lab
+	@echo "compiling: what was installed, once; a minute or more on a slow machine"
 	@$(COMPILE)
 	@touch $@
 

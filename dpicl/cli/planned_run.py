@@ -42,7 +42,7 @@ from dpicl.runs.model_check import day_of, remember, remembered
 from dpicl.runs.plan import check_plan, make_plan, plan_accounts, plan_for, quote_plan, settled_plan
 from dpicl.runs.probe import PROBE, probe
 from dpicl.runs.results import left_out
-from dpicl.runs.run_folder import LOCK, Plan, read_plan, run_folder, write_plan
+from dpicl.runs.run_folder import LOCK, Plan, begun_units, read_plan, run_folder, write_plan
 
 
 def do_run(
@@ -125,7 +125,7 @@ def _look(folder: Path, plan: Plan, count: Count) -> None:
 
 def _phase(folder: Path, plan: Plan) -> str:
     """What is done while no model says how far it is, by what is in the folder."""
-    at = {key: folder / "units" / key for key in plan.units}
+    at = {key: folder / "units" / key for key in begun_units(folder, plan)}
     left = [key for key, place in at.items() if not (place / RESULTS).exists()]
     undrawn = [
         key for key in left if not (at[key] / METHODS[plan.units[key].method].artefact).exists()

@@ -34,6 +34,10 @@ _PLAIN = {
 _PYDANTIC = re.compile("|".join(map(re.escape, _PLAIN)))
 _MOST_KEYS = 20
 """Of a mapping, that a message lists."""
+_MOST_PLACES = 3
+"""Of a key that stands elsewhere, that a message names."""
+_ANY = "…"
+"""In a path: any name, or any number of a list."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -86,7 +90,11 @@ def _problems(
         keys = _keys_at(model, parent)
         absent = [key for key in keys if (*parent, key) in missing]
         meant |= {(*parent, key) for key in get_close_matches(str(name), absent, 1)}
-        expected = _one_of_keys(str(name), keys)
+        here = _key(one, content).split(".")[:-1]
+        place = _right_place(model, str(name), here)
+        expected = (
+            f"{place}{did_you_mean(str(name), keys)}" if place else _one_of_keys(str(name), keys)
+        )
         unknown.append(DeclarationError(file, _key(one, content), "unknown key", expected))
     return unknown + [
         DeclarationError(file, *_explain(one, _key(one, content)))
@@ -111,6 +119,45 @@ def _keys_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
         below = [one for kind in kinds for inner in _inside(kind, part) for one in _parts_of(inner)]
         kinds = below or [kind for kind in kinds if _is_called(kind, part)] or kinds
     return list(dict.fromkeys(key for kind in kinds for key in _keys_of(kind)))
+
+
+def _right_place(model: type[BaseModel], name: str, here: Sequence[str]) -> str:
+    """Where a key belongs that is known elsewhere; nothing where that is in many places, or here in
+    a mapping of another kind.
+    """
+    places = _places_of(name, model)
+    if len(places) > _MOST_PLACES or any(_fits(place, here) for place in places):
+        return ""
+    named = [f"below `{'.'.join(place)}`" if place else "at the top level" for place in places]
+    return f"it {' or '.join(named)}" if named else ""
+
+
+def _places_of(name: str, model: type[BaseModel]) -> list[tuple[str, ...]]:
+    """Paths of the mappings that may have this key, wherever they are."""
+
+    def search(
+        kind: Any, path: tuple[str, ...], outer: frozenset[Any]
+    ) -> Iterator[tuple[str, ...]]:
+        for part in _parts_of(kind):
+            if _is_model(part) and part not in outer:
+                if name in _keys_of(part):
+                    yield path
+                for key, field in part.model_fields.items():
+                    yield from search(field.annotation, (*path, field.alias or key), outer | {part})
+            elif get_origin(part) in (dict, Mapping):
+                yield from search(get_args(part)[1], (*path, _ANY), outer)
+            elif get_origin(part) in (list, tuple):
+                for inner in get_args(part):
+                    yield from search(inner, (*path, _ANY), outer)
+
+    return list(dict.fromkeys(search(model, (), frozenset())))
+
+
+def _fits(place: Sequence[str], path: Sequence[str]) -> bool:
+    """Whether the content's path is one of this place."""
+    return len(place) == len(path) and all(
+        part in (_ANY, own) for part, own in zip(place, path, strict=True)
+    )
 
 
 def _parts_of(kind: Any) -> Iterator[Any]:

@@ -27,7 +27,7 @@ from dpicl.ground.errors import ModelError, ModelRefusedError, PrivacyError, one
 from dpicl.ground.types import PrivatePrompts, ReleasedPrompts
 from dpicl.models.kinds import KINDS, KindName, kinds_with
 from dpicl.models.kinds.base import ModelKind
-from dpicl.models.local.gguf_file import PACKAGED, is_gguf
+from dpicl.models.local.gguf_file import PACKAGED, checked_gguf, is_gguf
 from dpicl.models.local.model_files import HUB_ID, is_checkpoint, is_model_folder
 from dpicl.models.requests import ModelDescription, Progress, Sampling, Scorer, TextGenerator, Trust
 
@@ -169,7 +169,7 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
 
     Raises:
         ModelRefusedError: a change is not one of these two, or not of this kind of model.
-        ModelRefusedError: it is none of them; lists the registry.
+        ModelRefusedError: it is none of them; lists the registry. Or a file named .gguf is none.
         ModelError: it is the path of a folder that is not there, perhaps for now.
     """
     if changed := _CHANGES.fullmatch(name):
@@ -195,7 +195,7 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         folder = Path(name).expanduser().resolve()
         return ModelSpec(name=folder.name, kind="transformers", id=str(folder))
     if is_gguf(name):
-        file = Path(name).expanduser().resolve()
+        file = checked_gguf(name).resolve()
         return ModelSpec(name=file.stem, kind="transformers", id=str(file))
     if is_checkpoint(name):
         file = Path(name).expanduser().resolve()

@@ -138,8 +138,8 @@ def _at(value: Any) -> Any:
 class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
 
-    title: Text
-    """Title in lists and reports."""
+    title: Text = ""
+    """Title in lists and reports; the entry's name if left out."""
     group: Annotated[Literal["try", "protect", "reproduce"] | None, Field(exclude=True)] = None
     """What it is for: to try dpicl, to protect data of your own, or to reproduce results. Like
     `takes` and `needs` it is for `dpicl list`, and no part of a run.
@@ -293,12 +293,28 @@ class Pipelines(Frozen):
     pipelines: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")], Pipeline] = {}
     """Pipelines by name."""
 
+    @field_validator("pipelines", mode="before")
+    @classmethod
+    def _titled(cls, entries: Any) -> Any:
+        if not isinstance(entries, dict):
+            return entries
+        return {
+            name: {"title": name, **entry} if isinstance(entry, dict) else entry
+            for name, entry in entries.items()
+        }
 
-def load_pipelines(path: Path) -> Pipelines:
+
+def load_pipelines(path: Path, *, models_alone: bool = False) -> Pipelines:
     """Read one file, without the shipped one behind it. Raises DeclarationError: names file, key,
     rule and expected shape.
+
+    Args:
+        models_alone: for who runs no pipeline, whom none of them concerns.
     """
-    pipelines = validate(Pipelines, read_yaml(path), path.name, all_by="dpicl list")
+    content = read_yaml(path)
+    if models_alone and isinstance(content, dict):
+        content = {key: value for key, value in content.items() if key != "pipelines"}
+    pipelines = validate(Pipelines, content, path.name, all_by="dpicl list")
     for name, pipeline in pipelines.pipelines.items():
         # an override that breaks a rule is refused now, and not when the first scheduled run starts
         if pipeline.schedule:
@@ -310,17 +326,17 @@ def load_pipelines(path: Path) -> Pipelines:
     return pipelines
 
 
-def declared_pipelines(settings: Settings) -> Pipelines:
+def declared_pipelines(settings: Settings, *, models_alone: bool = False) -> Pipelines:
     """Everything that can be run: the user's own pipelines and models, and behind them the shipped
     ones. One of the user's replaces a shipped one of its name entirely, with keys such as `trust`
     and `baselines`; a folder of the user's with a model is one of his too. A shipped one has
     no schedule behind a file of the user's, which says what runs by itself. Raises
     DeclarationError: as `load_pipelines`.
     """
-    own = load_pipelines(settings.pipelines)
+    own = load_pipelines(settings.pipelines, models_alone=models_alone)
     if not settings.own_pipelines:
         return own
-    shipped = load_pipelines(SHIPPED_PIPELINES)
+    shipped = load_pipelines(SHIPPED_PIPELINES, models_alone=models_alone)
     behind = {
         name: pipeline.model_copy(update={"schedule": None})
         for name, pipeline in shipped.pipelines.items()
@@ -396,4 +412,5 @@ def model_named(name: str, settings: Settings) -> ModelSpec:
     """A model of pipelines.yaml, a folder, a hub id or a server's address. Raises DpiclError: it
     means nothing here.
     """
-    return resolve_model(name, registry(declared_pipelines(settings), settings.pipelines.name))
+    declared = declared_pipelines(settings, models_alone=True)
+    return resolve_model(name, registry(declared, settings.pipelines.name))

@@ -29,6 +29,7 @@ from dpicl.ground.errors import (
     BROKEN_RULES,
     BudgetError,
     DpiclError,
+    ModelError,
     RefusedError,
     RunError,
     StageFailed,
@@ -38,6 +39,7 @@ from dpicl.ground.nouns import many
 from dpicl.ground.printable import filter_streams
 from dpicl.ground.processes import ONE_THREAD, OWN_GROUP, VISIBLE, fork_server, gpus_here
 from dpicl.home.settings import Settings
+from dpicl.models.endpoint.protocol import GaveUpError
 from dpicl.release.table_files import PARTS
 from dpicl.runs.artefacts import RESULTS, remove_private
 from dpicl.runs.chain import chain, rows_ready, stage_named
@@ -326,6 +328,11 @@ def _raise(run: Path, failures: Mapping[str, Exception]) -> None:
     broken rule.
     """
     name, first = next(iter(failures.items()))
+    if isinstance(first, GaveUpError):  # to begin again would score anew what is kept
+        first = ModelError(
+            f"{first.problem}; what was scored is kept: `dpicl run --resume {run.name}` goes on "
+            f"once the server answers"
+        )
     if len(failures) == 1 and isinstance(first, DpiclError):
         raise first
     reason = (

@@ -361,6 +361,15 @@ def begun_together(plan: Plan, keys: Iterable[str]) -> dict[str, list[str]]:
     return together
 
 
+def begun_units(run: Path, plan: Plan) -> list[str]:
+    """Keys of units that need not wait for time any more: all where it is no matter."""
+    if plan.pipeline.within_hours is None:
+        return [*plan.units]
+    begun = _running_time_stored(run)[1]
+    together = begun_together(plan, plan.units)
+    return [key for name in begun for key in together[name]]
+
+
 def not_run(run: Path, plan: Plan) -> dict[str, list[str]]:
     """What `begun_together` has and time left no room for: nothing before it is over."""
     seconds, begun = _running_time_stored(run)

@@ -1,5 +1,5 @@
-"""What ten releases of one account cost under its filter, beside the pure sum, zero-concentrated
-DP, the best fixed Rényi order and the best theorem of all for these releases.
+"""What ten releases of one account cost under its filter, beside the sum of their epsilons,
+zero-concentrated DP, the best fixed Rényi order and the best theorem of all for these releases.
 
     python -m lab.benchmarks.composition       prints the table of docs/guarantee.md
 
@@ -104,7 +104,7 @@ def filtered(entries: Sequence[Guarantee]) -> float:
 
 def measure(figures: Figures) -> None:
     """Every account; the worst ratio is the figure."""
-    print("| releases | filter | pure sum | zCDP | best fixed order | best theorem | ratio |")
+    print("| releases | filter | sum of ε | zCDP | best fixed order | best theorem | ratio |")
     print("|---|---|---|---|---|---|---|")
     ratios = []
     for name, entries in ACCOUNTS.items():

@@ -104,6 +104,14 @@ def test_rows_that_do_not_fit_are_refused_without_a_value(
     assert phrase in refused and SECRET not in refused
 
 
+def test_a_model_s_file_that_is_none_is_refused_by_its_first_bytes(
+    place: Place, cli: Cli, demos: Path
+) -> None:
+    (place.root / "bad.gguf").write_text("A letter to a ward.\n")
+    told = cli.refused(f"ask --demos {demos} --queries rows.csv --model {place.root}/bad.gguf")
+    assert told.startswith("model 'bad.gguf' does not begin as a GGUF file does; expected")
+
+
 def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(
     place: Place, cli: Cli, demos: Path
 ) -> None:

@@ -4,6 +4,7 @@ same words, by a quote as well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,9 @@ def _budget(place: Place, epsilon: float) -> None:
 def _nothing(_: Place) -> None: ...
 
 
+GOES_ON = re.compile(
+    r"; what was scored is kept: `dpicl run --resume demo-\d+-\d+` goes on once the server answers"
+)
 SET_UPS: dict[str, tuple[str, Callable[[Place], Any], str]] = {
     "a draft": ("", lambda place: _contract(place, draft=True), "till: is a draft"),
     "no rows": ("", _without("till.csv"), "till: no rows at hand"),
@@ -79,7 +83,11 @@ SET_UPS: dict[str, tuple[str, Callable[[Place], Any], str]] = {
     ),
     "an unknown model": ("--model gpt", _nothing, "model 'gpt' is unknown"),
     "a model that is not there": ("--model nosuch/model-7b", _nothing, "nosuch/model-7b"),
-    "a server that is not there": ("--model http://127.0.0.1:1/v1#m", _nothing, "no connection"),
+    "a server that is not there": (
+        "--model http://127.0.0.1:1/v1#m",
+        _nothing,
+        "nothing answers at http://127.0.0.1:1/v1: ",
+    ),
     "a model that may not see texts": (
         "--datasets notes --methods few_shot_generation --model http://127.0.0.1:1/v1#m",
         _nothing,
@@ -125,8 +133,10 @@ def test_a_dry_run_refuses_what_the_run_refuses(till: Place, cli: Cli, name: str
     broken(till)
     grid = "" if "--resume" in options else f"demo {GRID}"
     line = f"run {grid} --executor pool {options}"
-    sentences = [cli.refused(f"{line} --dry-run"), cli.refused(line)]
-    assert sentences[0] == sentences[1] and phrase in sentences[0]
+    dry, refused = cli.refused(f"{line} --dry-run"), cli.refused(line)
+    # a run that has begun is no more begun again
+    assert dry == GOES_ON.sub("; expected a server that answers: start it and try again", refused)
+    assert phrase in dry and bool(GOES_ON.search(refused)) == (name == "a server that is not there")
     (till.home / RESTORING).unlink(missing_ok=True)  # else nobody could look what was charged
     assert not charged() and not list(till.home.glob("runs/.dry-run-*"))
 

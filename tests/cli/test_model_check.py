@@ -97,7 +97,13 @@ def test_a_model_of_tables_is_asked_about_rows(
         ("/nowhere/at/all", "is unknown; expected"),
         ("tiny --api chat", "has no chat template"),
         ("tiny --dtype int4", "model 'tiny': dtype"),
-        ("http://127.0.0.1:9/v1#far", "no connection"),
+        (
+            "http://127.0.0.1:9/v1#far",
+            (
+                "model 'far': nothing answers at http://127.0.0.1:9/v1: one call failed 2 times "
+                "(no connection); expected a server that answers: start it and try again"
+            ),
+        ),
     ],
 )
 def test_a_model_that_cannot_be_used_is_one_sentence(
@@ -105,6 +111,17 @@ def test_a_model_that_cannot_be_used_is_one_sentence(
 ) -> None:
     with place.entered():
         assert phrase in cli.refused(f"model check {arguments}")
+
+
+@pytest.mark.parametrize("command", ["model check {}", "model fetch {}", "run demo --model {}"])
+def test_a_file_that_only_has_a_model_s_name_is_refused_by_every_command(
+    place: Place, cli: Cli, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "bad.gguf").write_text("A letter to a ward.\n")
+    with place.entered():
+        told = cli.refused(command.format(tmp_path / "bad.gguf"))
+    assert "model 'bad.gguf' does not begin as a GGUF file does; expected" in told
+    assert "writing its weights" not in told
 
 
 def test_a_model_that_is_too_large_is_refused_by_its_files_headers(

@@ -24,7 +24,7 @@ from dpicl.runs.artefacts import PART, PROMPTS, RESULTS
 from dpicl.runs.draw import progress_writer
 from dpicl.runs.plan import make_plan
 from dpicl.runs.probe import PROBE
-from dpicl.runs.run_folder import open_unit, read_plan
+from dpicl.runs.run_folder import open_unit, read_plan, running
 from tests.cli.conftest import Cli
 from tests.harness import Place, ran, until, well
 
@@ -133,6 +133,31 @@ def test_a_run_says_what_its_models_do(place: Place) -> None:
         assert detail() == "writing the report"
         (folder / REPORT).touch()
         assert detail() == "closing the workers"
+
+
+def test_a_run_counts_no_unit_that_waits_for_time(place: Place) -> None:
+    changes = {"seeds": [0, 1, 2], "methods": ["gdp_tabicl"], "shots": [2], "within_hours": 1}
+    with place.entered(), Settings.from_environment().entered():
+        folder = make_plan("demo", {"epsilons": ["1"], "model": "fake", **changes}, "run")
+        plan, count = read_plan(folder), Count("running", "cells")
+        write_json(folder / PROBE, {})
+        first, second, _ = plan.units
+
+        def detail() -> str:
+            _look(folder, plan, count)
+            return count.detail
+
+        with running(folder, plan, Settings.current()) as may_begin:
+            (dataset,) = {unit.dataset for unit in plan.units.values()}
+            assert may_begin(f"seed 0 of {dataset}")
+            assert detail() == "reading rows and drawing releases of 1 unit"
+            write_json(folder / "units" / first / "released_groups.json", {})
+            assert detail() == "writing prompts"
+            write_json(folder / "units" / first / RESULTS, {})
+            assert may_begin(f"seed 1 of {dataset}")
+            assert detail() == "reading rows and drawing releases of 1 unit"
+            write_json(folder / "units" / second / "released_groups.json", {})
+            assert detail() == "writing prompts"
 
 
 _WAITS = """

@@ -28,6 +28,7 @@ from lab.audit.transcripts import losses
 from lab.audit.transcripts.cases import every_case
 from lab.audit.transcripts.mutants import MUTANTS, Mutant
 from lab.audit.transcripts.record import Diverged, ForcedStep, Forcing, Open, Transcript
+from lab.audit.transcripts.report import show_tallies
 from lab.audit.transcripts.run import audit_transcripts, transcript
 from lab.audit.transcripts.worlds import Case, Price, World
 from tests.library.examples import seeded
@@ -76,6 +77,25 @@ def test_the_worst_output_tells_all_of_epsilon_and_no_more() -> None:
     assert {one.sum for one in found} == {1.0} and {one.step for one in found} == {1.0}
     with pytest.raises(Diverged, match="tells 2 times what it states"):
         transcript(_world(lambda which, opened: _counted(opened, 5 + 2 * which)), 0)
+
+
+def test_what_tells_more_is_named_once_with_how_much_more_and_without_zeros(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def case(name: str, moved: int) -> Case:
+        world = _world(lambda which, opened: _counted(opened, 5 + moved * which))
+        return Case(f"mine: {name}", "mine", lambda rng: world)
+
+    kinds = [case("as it is", 2), case("as it is, persons", 3), case("none", 1)]
+    show_tallies([audit_transcripts(kind, seed=0, count=3) for kind in kinds], [])
+    first, *table = capsys.readouterr().out.splitlines()
+    assert first == (
+        "5 transcripts, 3 noisy steps: mine does not keep what it states in 2 of 3 kinds of worlds "
+        "(first 'as it is': one step tells 2 times what it states)."
+    )
+    shown = " ".join(" ".join(table).split())
+    assert "0.0000" not in shown and "mine: none 3 1.0000 1.0000 holds" in shown
+    assert "one step tells 3 times what it states" in shown
 
 
 def test_rows_that_decide_what_is_asked_for_are_found() -> None:

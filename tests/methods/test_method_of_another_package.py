@@ -137,7 +137,9 @@ def test_a_program_that_does_not_pass_draws_from_nothing_private(
     changed = place.dpicl(*release, PYTHONPATH=mine)
     assert changed.returncode == 2 and "no audit of this program has passed" in changed.stderr
     passed = mistake == "the sum of counts beside"  # which follows from what was drawn
-    assert place.dpicl(*audit, PYTHONPATH=mine, timeout=300).returncode == (0 if passed else 1)
+    audited = place.dpicl(*audit, PYTHONPATH=mine, timeout=300)
+    assert audited.returncode == (0 if passed else 1)
+    assert ("noisy_label does not keep what it states in " in audited.stdout) == (not passed)
     if not passed:
         assert place.dpicl(*release, PYTHONPATH=mine).returncode == 2
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -67,6 +68,15 @@ def test_the_commands_that_install_the_locks_compare_digests() -> None:
             line for line in (ROOT / file).read_text("utf-8").splitlines() if re.search(what, line)
         ]
         assert commands and all("--require-hashes" in line for line in commands), file
+
+
+def test_an_installation_says_that_it_compiles_before_it_is_long_silent() -> None:
+    make = ["make", "--dry-run", "--always-make", "setup"]
+    steps = subprocess.run(
+        make, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    (place,) = (number for number, step in enumerate(steps) if "-m compileall" in step)
+    assert steps[place - 1].startswith('echo "compiling: ')
 
 
 def test_the_bill_of_materials_names_every_package_and_shipped_file_with_digests() -> None:

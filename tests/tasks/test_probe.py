@@ -100,7 +100,8 @@ def test_a_server_that_gives_no_log_probabilities_is_refused(
 def test_a_server_that_is_not_there_is_refused(place: Place) -> None:
     with serving(Habits()) as server:
         url = server.url
-    assert "(no connection)" in refused({**TABLES, "model": f"{url}#m"})
+    told = refused({**TABLES, "model": f"{url}#m"})
+    assert f"nothing answers at {url}: " in told and "(no connection)" in told
 
 
 @pytest.mark.quick("grid0")

@@ -56,8 +56,8 @@ CONNECT_SECONDS = 10.0
 ATTEMPTS_IN_DEADLINE = 4
 SILENT_SECONDS = 6.0
 """Until a server that does not even list its models is given up."""
+UNREACHED = "no connection"
 MAX_REPLY_BYTES = 64 << 20
-RESUME = "what was scored is kept: `dpicl run --resume RUN` goes on once the server answers"
 
 
 @dataclass
@@ -161,7 +161,7 @@ class Client:
 
         Raises:
             Unanswered: this prompt's content gets no answer.
-            GaveUpError: the server failed too often or too long; says how to resume.
+            GaveUpError: the server failed too often or too long.
             ModelError: no request of this kind can succeed.
         """
         return await self._call(_Call("POST", path, json.dumps(body).encode(), read, attempts))
@@ -175,10 +175,7 @@ class Client:
                 listing = _Call[Any]("GET", "/models", None, lambda content: content, attempts)
                 return await self._call(listing)
         except TimeoutError:
-            raise GaveUpError(
-                f"model {self.spec.name!r}: the server is silent for {SILENT_SECONDS:g} seconds; "
-                f"expected one that answers"
-            ) from None
+            raise self._gave_up(f"it is silent for {SILENT_SECONDS:g} seconds") from None
 
     async def _call(self, call: _Call[T]) -> T:
         self.usage.calls += 1
@@ -214,11 +211,11 @@ class Client:
             if self.limiter.failed(era, congested=problem.congested, alive=put_off):
                 raise self._gave_up(
                     f"the last {self.limiter.failures} calls failed ({problem})",
-                    problem.status,
+                    problem,
                     of_all=True,
                 )
             if counted >= call.attempts:
-                raise self._gave_up(f"one call failed {counted} times ({problem})", problem.status)
+                raise self._gave_up(f"one call failed {counted} times ({problem})", problem)
             wait = backoff(attempt, problem.retry_after)
             log.debug("attempt %d failed (%s), next one in %.1f s", attempt, problem, wait)
             await asyncio.sleep(wait)
@@ -242,7 +239,7 @@ class Client:
                 content = json.loads(received)
             check_status(response.status_code, response.headers, content, self.spec.name)
         except (httpx.ConnectError, httpx.ConnectTimeout):
-            raise Transient("no connection") from None
+            raise Transient(UNREACHED) from None
         except httpx.TimeoutException:
             raise Transient("no answer in time", congested=True, lost=True) from None
         except httpx.TransportError:
@@ -256,8 +253,16 @@ class Client:
                 setattr(self.usage, name, getattr(self.usage, name) + count)
         return content
 
-    def _gave_up(self, why: str, status: int = 0, *, of_all: bool = False) -> GaveUpError:
-        return GaveUpError(f"model {self.spec.name!r}: {why}; {RESUME}", status, of_all=of_all)
+    def _gave_up(
+        self, why: str, problem: Transient | None = None, *, of_all: bool = False
+    ) -> GaveUpError:
+        told = (
+            f"nothing answers at {self._url}"
+            if str(problem) == UNREACHED
+            else f"the server at {self._url} gives no answer"
+        )
+        status = problem.status if problem else 0
+        return GaveUpError(f"model {self.spec.name!r}: {told}: {why}", status, of_all=of_all)
 
 
 @cache

@@ -315,11 +315,13 @@ class Unanswered(Exception):
 
 class GaveUpError(ModelError):
     """The server failed too often, or for too long; `status` as in `Transient`, `of_all` where all
-    calls' failures were counted together.
+    calls' failures were counted together. `problem` is the sentence without its end, which is
+    another one for a run.
     """
 
     def __init__(self, problem: str, status: int = 0, *, of_all: bool = False) -> None:
-        super().__init__(problem)
+        super().__init__(f"{problem}; expected a server that answers: start it and try again")
+        self.problem = problem
         self.status = status
         self.of_all = of_all
 

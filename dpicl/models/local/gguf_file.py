@@ -13,6 +13,7 @@ import logging
 import os
 import secrets
 import shutil
+import struct
 import subprocess
 import sys
 import zipfile
@@ -35,6 +36,12 @@ log = logging.getLogger("dpicl.models")
 if log.level == logging.NOTSET:  # a quiet command has set another one
     log.setLevel(logging.INFO)
 _INDEX = "pypi:"
+_HEAD = struct.Struct("4sIQQ")
+"""How a GGUF file begins: magic, version, and how many tensors and facts follow, of at least so
+many bytes each, in the order of the machine that wrote it.
+"""
+_VERSIONS = (2, 3)
+_LEAST_OF_A_TENSOR, _LEAST_OF_A_FACT = 24, 13
 
 
 @dataclass(frozen=True)
@@ -79,20 +86,52 @@ def is_gguf(path_or_id: str) -> bool:
 
 
 def gguf_digest(path_or_id: str) -> str:
-    """sha256 of the file; of a packaged one it is known before it is fetched."""
+    """sha256 of the file; of a packaged one it is known before it is fetched.
+
+    Raises:
+        ModelError: see `checked_gguf`.
+    """
     packaged = _BY_ID.get(path_or_id)
-    return packaged.sha256 if packaged else kept_sha256(Path(path_or_id).expanduser())
+    return packaged.sha256 if packaged else kept_sha256(checked_gguf(path_or_id))
+
+
+def checked_gguf(path: str) -> Path:
+    """A user's own file, which begins as a GGUF file does; nothing else of it is read.
+
+    Raises:
+        ModelRefusedError: it is another file, or a part of one.
+        ModelError: it cannot be read.
+    """
+    file = Path(path).expanduser()
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(_HEAD.size)
+            size = os.fstat(opened.fileno()).st_size
+    except OSError as error:
+        raise ModelError(
+            f"model {file.name!r} cannot be read ({error.strerror}); expected a file that this "
+            f"user may read"
+        ) from None
+    for order in "<>":
+        magic, version, tensors, facts = struct.unpack(order + _HEAD.format, head.ljust(_HEAD.size))
+        least = _HEAD.size + tensors * _LEAST_OF_A_TENSOR + facts * _LEAST_OF_A_FACT
+        if magic == b"GGUF" and version in _VERSIONS and tensors > 0 and least <= size:
+            return file
+    raise ModelRefusedError(
+        f"model {file.name!r} does not begin as a GGUF file does; expected one of version 2 or 3, "
+        f"whole, as llama.cpp writes it"
+    )
 
 
 def gguf_file(path_or_id: str) -> Path:
     """The file itself; a packaged one is fetched, once.
 
     Raises:
-        ModelError: it cannot be fetched, or there is no room for it.
+        ModelError: it cannot be fetched, or there is no room for it; see `checked_gguf`.
     """
     packaged = _BY_ID.get(path_or_id)
     if packaged is None:
-        return Path(path_or_id).expanduser()
+        return checked_gguf(path_or_id)
     folder = _folder_of(packaged.sha256)
     file = folder / Path(packaged.file).name
     if not file.exists():
@@ -107,7 +146,7 @@ def gguf_folder(path_or_id: str) -> Path:
     where it is not there.
 
     Raises:
-        ModelRefusedError: transformers does not read such a file.
+        ModelRefusedError: transformers does not read such a file, or it is cut off.
         ModelError: a packaged file cannot be fetched, or there is no room.
     """
     digest = gguf_digest(path_or_id)
@@ -117,6 +156,8 @@ def gguf_folder(path_or_id: str) -> Path:
     target = _folder_of(digest) / f"transformers-{version('transformers')}"
     if not target.exists():
         file = gguf_file(path_or_id)
+        if path_or_id not in _BY_ID:  # of a packaged one the digest is known
+            _check_is_whole(file)
         with _drafting(target.parent, name) as draft:
             if not target.exists():
                 log.info("model %s: writing its weights out in float32, once, to %s", name, target)
@@ -129,6 +170,18 @@ def gguf_folder(path_or_id: str) -> Path:
                 draft.rename(target)
                 sync_folder(target.parent)
     return target
+
+
+def _check_is_whole(file: Path) -> None:
+    """The file's table of tensors and all that it names are there, before anything is written."""
+    from gguf import GGUFReader
+
+    try:
+        GGUFReader(file)
+    except Exception:  # noqa: BLE001 - what is cut off fails wherever it ends
+        raise ModelRefusedError(
+            f"model {file.name!r} is cut off or damaged; expected a whole GGUF file: fetch it again"
+        ) from None
 
 
 def _folder_of(digest: str) -> Path:
@@ -252,7 +305,7 @@ def _write_out(file: Path, draft: Path, name: str) -> None:
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
-    alone = Path(f"{draft}-alone")
+    alone = draft / "alone"  # within it, so that both go where this process is stopped
     alone.mkdir()
     (alone / "model.gguf").symlink_to(file.resolve())
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dpicl.cli.terminal import console, counted, new_table, note, say
 from dpicl.ground.files import publish
+from dpicl.ground.nouns import many
 from dpicl.ground.processes import ONE_THREAD, fork_server
 from dpicl.methods import METHODS
 from dpicl.methods.audited import FEWEST, is_ours, note_of
@@ -53,7 +54,7 @@ def audit_by_transcripts(
             tallies[jobs[len(tallies)]] = tally
             shown.update(len(tallies), len(jobs))
     honest = [tallies[case.name] for case in cases]
-    _show(honest, [(mutant, tallies[mutant.name]) for mutant in mutants])
+    show_tallies(honest, [(mutant, tallies[mutant.name]) for mutant in mutants])
     held = all(tally.holds for tally in honest)
     found = all(not tallies[mutant.name].holds for mutant in mutants)
     content = {
@@ -94,14 +95,34 @@ def tally_of(name: str, *, seed: int, count: int) -> Tally:
     return audit_transcripts(case, seed=seed, count=count)
 
 
-def _show(honest: Sequence[Tally], mutants: Sequence[tuple[Mutant, Tally]]) -> None:
+def broken_sentences(tallies: Sequence[Tally]) -> list[str]:
+    """Of each method that does not keep what it states: in how many kinds of worlds, and by how
+    much in the first.
+    """
+    by_method: dict[str, list[Tally]] = {}
+    for tally in tallies:
+        by_method.setdefault(tally.case.partition(":")[0], []).append(tally)
+    told = []
+    for method, some in by_method.items():
+        if broken := [tally for tally in some if not tally.holds]:
+            first = broken[0]
+            world, what = first.case.partition(": ")[2], first.broken.partition(": ")[2]
+            told.append(
+                f"{method} does not keep what it states in {len(broken)} of "
+                f"{many(len(some), 'kind')} of worlds (first {world!r}: {what})"
+            )
+    return told
+
+
+def show_tallies(honest: Sequence[Tally], mutants: Sequence[tuple[Mutant, Tally]]) -> None:
+    """Print the answer in one line, and a table of all."""
     worst = max(max(tally.sum, tally.step) for tally in honest)
-    broken = [tally.case for tally in honest if not tally.holds]
+    broken = broken_sentences(honest)
     total = sum(tally.transcripts for tally in honest)
     say(
         f"{total:,} transcripts, {sum(tally.steps for tally in honest):,} noisy steps: "
         + (
-            f"{', '.join(broken)} told more than stated."
+            f"{'; '.join(broken)}."
             if broken
             else f"none told more than stated, the most {worst:.4f} of it."
         )
@@ -111,8 +132,9 @@ def _show(honest: Sequence[Tally], mutants: Sequence[tuple[Mutant, Tally]]) -> N
         table.add_row(
             tally.case,
             f"{tally.transcripts}",
-            f"{tally.sum:.4f}",
-            f"{tally.step:.4f}",
+            # before the transcript that breaks it little or nothing was told
+            f"{tally.sum:.4f}" if tally.holds else "",
+            f"{tally.step:.4f}" if tally.holds else "",
             tally.broken or "holds",
             f"{1000 * tally.seconds / max(1, tally.transcripts):.1f}",
         )

@@ -32,6 +32,20 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     ),
     "unknown key in a list": ("checks.0.colum", "age", "; did you mean 'column'?"),
     "unknown key far from all": ("privacy.budget.qqqq", 1, "one of benchmark, epsilon, delta, by"),
+    "key of another level": ("benchmark", True, "unknown key; expected it below `privacy.budget`"),
+    "key of a level below": (
+        "privacy.benchmark",
+        True,
+        "unknown key; expected it below `privacy.budget`",
+    ),
+    "key of a level above": ("source.split", {}, "unknown key; expected it at the top level"),
+    "key of two other levels": ("file", "x", "expected it below `source` or below `queries`"),
+    "key of another level or misspelt": (
+        "checks.0.columns",
+        "age",
+        "expected it at the top level; did you mean 'column'?",
+    ),
+    "key of another kind here": ("columns.age.categories", ["a"], "expected one of invalid, "),
     "misspelt key that is missing": (
         {"columns.age.bounds": REMOVED, "columns.age.bouns": [0, 1]},
         None,

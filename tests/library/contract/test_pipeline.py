@@ -236,6 +236,22 @@ def test_what_a_schedule_replaces_can_be_kept_by_a_server_and_in_a_plan(tmp_path
     )
 
 
+def test_an_entry_without_a_title_has_its_name(tmp_path: Path) -> None:
+    grid = {key: value for key, value in GRID.items() if key != "title"}
+    pipelines = _load(tmp_path, grid)
+    assert pipelines.pipelines["mine"].title == "mine"
+    assert override(pipelines.pipelines["mine"], {"seeds": [7]}).title == "mine"
+
+
+def test_a_model_is_found_whatever_is_wrong_with_a_pipeline(tmp_path: Path) -> None:
+    text = "models: {own: {kind: fake}}\npipelines: {mine: {title: 3, seedz: [1]}}"
+    settings = _settings(tmp_path, text)
+    assert model_named("own", settings).kind == "fake"
+    assert model_named("bundled", settings).kind == "bundled"
+    with pytest.raises(DeclarationError, match="seedz: unknown key"):
+        declared_pipelines(settings)
+
+
 def test_an_unknown_key_at_the_top_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match=r"pipelines\.yaml: modells: unknown key"):
         _load(tmp_path, GRID, modells={})

@@ -4,6 +4,7 @@ be.
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -24,7 +25,7 @@ from tests.library.methods.test_dp_icl import ALONE, KEY, contract, table
 
 BLANKED = [" No", " Yes"]
 PROMPTS = [f"Row {number}. Cold? Answer:" for number in range(40)]
-RESUME = "what was scored is kept: `dpicl run --resume RUN` goes on once the server answers"
+AGAIN = "expected a server that answers: start it and try again"
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,10 @@ def test_the_deadline_is_for_one_answer_with_all_attempts() -> None:
         with pytest.raises(ModelError) as late:
             scorer.score(PROMPTS[:1], BLANKED)
         assert time.monotonic() - started < 15
-    assert str(late.value) == f"model 'far': a call took more than 2 seconds; {RESUME}"
+    assert str(late.value) == (
+        f"model 'far': the server at {server.url} gives no answer: a call took more than 2 "
+        f"seconds; {AGAIN}"
+    )
 
 
 @pytest.mark.exhaustive
@@ -76,7 +80,7 @@ def test_a_server_that_says_nothing_at_all_is_given_up_at_once_whatever_the_dead
         started = time.monotonic()
         with pytest.raises(
             ModelError,
-            match="model 'far': the server is silent for 6 seconds; expected one that answers",
+            match=f"gives no answer: it is silent for 6 seconds; {AGAIN}",
         ):
             opened(server)
         assert time.monotonic() - started < 30
@@ -118,14 +122,16 @@ def test_waits_are_jittered_in_full_doubled_and_capped(monkeypatch: pytest.Monke
     assert (backoff(1, 7.0), backoff(1, 9e8)) == (7.0, BACKOFF_CAP_SECONDS)
 
 
-def test_a_server_that_is_gone_stops_the_run_with_the_way_to_resume() -> None:
+def test_a_server_that_is_gone_is_named_with_what_to_do() -> None:
     with serving(Habits()) as server:
         scorer = opened(server)
         scorer.score(PROMPTS[:10], BLANKED)
     with pytest.raises(ModelError) as gone:
         scorer.score(PROMPTS, BLANKED)
-    assert str(gone.value).startswith("model 'far': the last ") and str(gone.value).endswith(
-        f" calls failed (no connection); {RESUME}"
+    assert re.fullmatch(
+        f"model 'far': nothing answers at {server.url}: the last \\d+ calls failed "
+        rf"\(no connection\); {AGAIN}",
+        str(gone.value),
     )
     assert scorer.score(PROMPTS[:10], BLANKED).shape == (10, 2)
 

@@ -8,9 +8,13 @@ import hashlib
 import logging
 import os
 import shutil
+import signal
+import struct
 import subprocess
 import sys
+import time
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +23,8 @@ import torch
 
 from dpicl.ground.errors import ModelError, ModelRefusedError, RunError
 from dpicl.models.local import gguf_file
-from dpicl.models.local.gguf_file import SMOLLM2, Packaged, gguf_folder
+from dpicl.models.local.gguf_file import SMOLLM2, Packaged, gguf_digest, gguf_folder
+from dpicl.models.local.gguf_file import gguf_file as gguf_model
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.opening import open_scorer
 from dpicl.models.spec import ModelSpec, resolve_model
@@ -133,10 +138,59 @@ def test_what_transformers_does_not_read_whole_is_refused(
     assert not drafts(cache) and not list(cache.glob("models/*/transformers*"))
 
 
-def test_a_file_that_is_cut_off_is_refused(made: tuple[Path, Path], tmp_path: Path) -> None:
-    (tmp_path / "half.gguf").write_bytes(made[0].read_bytes()[:5000])
-    with pytest.raises(ModelError, match=r"model 'half.gguf' .*; expected"):
+@pytest.mark.parametrize("kept", [5000, -1])
+def test_a_file_that_is_cut_off_is_refused_before_anything_is_written(
+    made: tuple[Path, Path], tmp_path: Path, cache: Path, kept: int
+) -> None:
+    (tmp_path / "half.gguf").write_bytes(made[0].read_bytes()[:kept])
+    with pytest.raises(ModelRefusedError, match=r"'half.gguf' is cut off or damaged; expected"):
         gguf_folder(str(tmp_path / "half.gguf"))
+    assert not [*cache.glob("models/*/*")]
+
+
+HEAD = struct.Struct("<4sIQQ")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"A letter to a ward, and no model.\n",
+        b"GGUF",
+        HEAD.pack(b"GGUF", 1, 1, 1) + bytes(1000),
+        HEAD.pack(b"GGUF", 3, 0, 9) + bytes(1000),
+        HEAD.pack(b"GGUF", 3, 272, 40) + bytes(1000),
+    ],
+)
+def test_a_file_that_only_has_the_name_of_one_is_refused_by_its_first_bytes(
+    tmp_path: Path, cache: Path, content: bytes
+) -> None:
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(content)
+    for use in (gguf_folder, gguf_digest, gguf_model, partial(resolve_model, registry={})):
+        with pytest.raises(ModelRefusedError, match=r"'bad.gguf' does not begin as .*; expected"):
+            use(str(bad))
+    assert not cache.exists()
+
+
+def test_an_order_of_bytes_is_no_matter(tmp_path: Path) -> None:
+    other = tmp_path / "big.gguf"
+    other.write_bytes(struct.pack(">4sIQQ", b"GGUF", 3, 1, 1) + bytes(100))
+    assert resolve_model(str(other), {}).id == str(other)
+
+
+def test_a_conversion_that_is_interrupted_leaves_no_draft(
+    made: tuple[Path, Path], cache: Path
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "dpicl", "model", "fetch", str(made[0])],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        while process.poll() is None and not [*cache.rglob("alone"), *cache.rglob("*-alone")]:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130 and not drafts(cache)
 
 
 def test_other_files_beside_it_are_not_read(made: tuple[Path, Path], tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_answers_of_a_server_that_is_killed_are_kept_and_no_prompt_is_answered_t
             if done == 3:
                 Thread(target=first.close).start()
 
-        with pytest.raises(ModelError, match="--resume RUN` goes on once the server answers"):
+        with pytest.raises(ModelError, match="expected a server that answers: start it"):
             scorer.score(PROMPTS, CONTINUATIONS, progress=killed)
     with llama_cpp(float32, log, port) as server:
         scores = scorer.score(PROMPTS, CONTINUATIONS)
