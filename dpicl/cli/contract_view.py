@@ -14,6 +14,7 @@ from dpicl.contract.base import IN_FULL
 from dpicl.contract.draft import unreplaced
 from dpicl.contract.load import accepted
 from dpicl.contract.odcs import odcs_text
+from dpicl.contract.persons import most_rows
 from dpicl.contract.rules import advice, may_ask_clients
 from dpicl.contract.text import PUBLISHED
 from dpicl.data.central.exact_counts import bin_count
@@ -24,7 +25,6 @@ from dpicl.ground.nouns import many
 from dpicl.ground.objects import SCHEME
 from dpicl.ground.yaml_file import line_of, read_declaration
 from dpicl.home.settings import Settings
-from dpicl.release.certificate_issue import most_rows
 
 _KINDS = {
     "binary": "yes or no",

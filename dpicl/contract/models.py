@@ -39,6 +39,8 @@ from dpicl.ground.files import harmless
 from dpicl.ground.types import LABEL
 
 _MOST_SHOTS = 64
+_MOST_CHOSEN = 40
+"""Columns whose bins are chosen; of more all have equal bins."""
 
 
 def _as_label(value: Any) -> Any:
@@ -166,6 +168,11 @@ class Contract(Declared):
             *(word.cuts for word in words if word.field == column),
         ]
         return [cut for cuts in rules for cut in cuts]
+
+    @property
+    def bins_are_chosen(self) -> bool:
+        """Whether a release that is no series chooses the bins of those that are open."""
+        return 0 < len(self.open_numbers) <= _MOST_CHOSEN
 
     @property
     def open_numbers(self) -> tuple[str, ...]:

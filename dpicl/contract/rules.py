@@ -365,12 +365,11 @@ def advice(contract: Contract) -> Iterator[str]:
 
 
 def _bins(contract: Contract) -> Iterator[str]:
-    cut = {attribute.column for attribute in contract.local}
     for name, column in contract.numbers.items():
         if (
             not column.plain
             or column.bins is not None
-            or name in cut
+            or contract.cuts_of(name)
             or name == contract.split_column
         ):
             continue
@@ -392,7 +391,17 @@ def _bins(contract: Contract) -> Iterator[str]:
                 if edges
                 else " under `bins`"
             )
+            is_chosen = (
+                name in contract.open_numbers
+                and contract.bins_are_chosen
+                and contract.releases.horizon is None
+            )
+            what, where = (
+                ("leave its bins to a part of epsilon that chooses them", "where most values lie")
+                if is_chosen
+                else ("make eight equal bins", "that most values lie in one of them")
+            )
             yield (
-                f"columns.{name}: bounds from {low:.12g} to {high:.12g} make eight equal bins; if "
-                f"most values lie in one of them, state edges between bins{such}"
+                f"columns.{name}: bounds from {low:.12g} to {high:.12g} {what}; if it is publicly "
+                f"known {where}, state edges between bins{such}"
             )

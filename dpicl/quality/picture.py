@@ -2,8 +2,9 @@
 columns.
 
 Bars of a number's bins that are not equally wide stand where the bins do, and their areas are the
-shares: height = share / width. A bin of one value among wide ones would be a spike, and missing
-values have no place on the axis: their shares are stated above the bars.
+shares: height = share / width. Missing values have no place on that axis: their share is stated
+above the bars. Where most rows would be a sliver of it, as of incomes, or a bin could not be seen,
+all bars are equally wide, their heights are the shares, and the edges of the bins are named.
 
 Guarantee   none spent: drawn from what was released.
 """
@@ -29,14 +30,19 @@ if TYPE_CHECKING:
 
 BESIDE, _WIDTH, _HEIGHT, _LETTER = 3, 2.6, 2.2, 0.055
 """Panels side by side at most, the size of each in inches, and of a letter of a name beside it."""
-_MOST_TICKS, _LONGEST, _TITLE = 12, 25, 28
+_MOST_TICKS, _LONGEST, _TITLE = 16, 25, 28
 """Names below an axis, letters of each, and of a line of a title."""
-_EVEN, _NARROW, _SPIKE, _MOST_ENDS, _LINE = 1.05, 0.02, 0.005, 5, 28
-"""Widths of bins that are called equal, to the least; the part of an axis that is next to nothing
-for a bin of one value, and for any; names of ends beside each other, and letters of all of these.
+_EVEN, _MOST_ENDS, _LINE = 1.05, 5, 28
+"""Widths of bins that are called equal, to the least; names of ends beside each other, and letters
+of all of these.
+"""
+_SLIVER, _NARROW, _SPIKE = 0.1, 0.02, 0.005
+"""The part of an axis that is too little for half of the rows, for a bin of one value, and for any.
 """
 _FLAT, _SHORT = 6, 14
 """Names, and letters of each, that are read at a slant."""
+_UNEQUAL, _APART = "bins of unequal width", 0.5
+"""What is said below bars that are equally wide all the same, and the gap before missing values."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,10 @@ def size_of(panels: Sequence[Shown], beside: int = BESIDE) -> tuple[float, float
     """Width and height, in inches: with room for the longest names."""
     pairs = [panel for panel in panels if len(panel.columns) > 1]
     left = max((len(name) for panel in pairs for name in _names(panel.bins[1]).values()), default=0)
-    below = [[*_names(panel.bins[0]).values()] for panel in panels]
+    below = [
+        _edges(panel) if _is_by_edge(panel) else [*_names(panel.bins[0]).values()]
+        for panel in panels
+    ]
     upright = max((max(map(len, names)) for names in below if _is_upright(names)), default=0)
     width, height = _WIDTH + _LETTER * left, _HEIGHT + _LETTER * upright
     return width * max(1, min(len(panels), beside)), height * max(1, ceil(len(panels) / beside))
@@ -84,11 +93,11 @@ def draw_columns(
         title = fill(" and ".join(panel.columns), _TITLE)
         if len(panel.columns) > 1:
             title += f"\n{_scale(panel)}"
-        elif _is_uneven(panel):
-            title = "\n".join([title, *_stated(panel)])
+        elif _is_by_area(panel):
+            title = "\n".join([title, *_missing(panel)])
         axes.set_title(title, fontsize=8, loc="left", color=colours.ink)
         axes.set_axisbelow(True)
-        draw = _cells if len(panel.columns) > 1 else _areas if _is_uneven(panel) else _bars
+        draw = _cells if len(panel.columns) > 1 else _areas if _is_by_area(panel) else _bars
         draw(axes, panel, colours)
         axes.tick_params(labelsize=7, color=colours.grid, labelcolor=colours.ink)
         for side, spine in axes.spines.items():
@@ -100,8 +109,11 @@ def draw_columns(
 
 def _bars(axes: Axes, panel: Shown, colours: Colours) -> None:
     shares, errors = panel.table(panel.shares), panel.table(panel.errors)
+    places = np.arange(len(shares), dtype=float)
+    if _is_by_edge(panel):
+        places[len(panel.ends) - 1 :] += _APART
     axes.bar(
-        np.arange(len(shares)),
+        places,
         100 * shares,
         width=0.85,
         color=colours.bar,
@@ -112,23 +124,30 @@ def _bars(axes: Axes, panel: Shown, colours: Colours) -> None:
     if panel.true:
         axes.hlines(
             100 * np.array(panel.true),
-            np.arange(len(shares)) - 0.43,
-            np.arange(len(shares)) + 0.43,
+            places - 0.43,
+            places + 0.43,
             color=colours.ink,
             linewidth=1.4,
         )
     _scaled(axes, "% of rows", colours)
-    _name(axes, panel.bins[0], 0)
+    if _is_by_edge(panel):
+        names = _edges(panel)
+        ends = np.arange(len(panel.ends)) - 0.5
+        axes.set_xticks(
+            [*ends, *places[len(ends) - 1 :]], names, rotation=90 if _is_long(names) else 0
+        )
+        axes.set_xlabel(_UNEQUAL, fontsize=7, color=colours.ink)
+    else:
+        _name(axes, panel.bins[0], 0)
 
 
 def _areas(axes: Axes, panel: Shown, colours: Colours) -> None:
     """Bars as wide as their bins, of which the areas are shares."""
     ends = np.array(panel.ends)
-    wide = np.flatnonzero(~_narrow(panel))
-    left, width = ends[:-1][wide], np.diff(ends)[wide]
+    left, width = ends[:-1], np.diff(ends)
     unit = 10.0 ** np.floor(np.log10(np.median(width)))
     shares, errors, true = (
-        100 * unit * np.array(values)[wide] / width if values else np.array([])
+        100 * unit * np.array(values[: len(width)]) / width if values else np.array([])
         for values in (panel.shares, panel.errors, panel.true)
     )
     axes.bar(
@@ -145,7 +164,7 @@ def _areas(axes: Axes, panel: Shown, colours: Colours) -> None:
     )
     if len(true):
         axes.hlines(true, left, left + width, color=colours.ink, linewidth=1.4)
-    is_plain = all(re.fullmatch(r"-?[\d,.]+(e[-+]\d+)?", name) for name in panel.end_names)
+    is_plain = all(map(_is_number, panel.end_names))
     _scaled(axes, f"% of rows per {unit:,g}" if is_plain else "density of rows", colours)
     axes.set_xlim(ends[0], ends[-1])
     _name_ends(axes, ends, panel.end_names)
@@ -168,7 +187,7 @@ def _name_ends(axes: Axes, ends: np.ndarray, names: Sequence[str]) -> None:
             shown.append(place)
     shown.append(len(ends) - 1)
     texts = [names[place] for place in shown]
-    axes.set_xticks(ends[shown], texts, rotation=90 if len("".join(texts)) > _LINE else 0)
+    axes.set_xticks(ends[shown], texts, rotation=90 if _is_long(texts) else 0)
 
 
 def _is_uneven(panel: Shown) -> bool:
@@ -177,24 +196,56 @@ def _is_uneven(panel: Shown) -> bool:
     return len(widths) > 1 and bool(widths.max() > _EVEN * widths.min())
 
 
-def _narrow(panel: Shown) -> np.ndarray:
-    """Which bins are next to nothing on the axis, those of one value sooner: shape (bins,)."""
-    is_value = np.array([name.partition(" to ")[1] == "" for name in panel.bins[0]])
-    widths = np.diff(panel.ends)
-    share = widths / widths.sum()
-    found = is_value[: len(widths)] & (share < _NARROW) | (share < _SPIKE)
-    return found if not found.all() else np.zeros_like(found)
+def _is_by_area(panel: Shown) -> bool:
+    """Whether bars as wide as uneven bins can be read: all of them are seen, and the densest that
+    hold half of the rows are no sliver.
+    """
+    if not _is_uneven(panel):
+        return False
+    parts = np.diff(panel.ends) / (panel.ends[-1] - panel.ends[0])
+    is_value = np.array([" to " not in name for name in panel.bins[0][: len(parts)]])
+    shares = np.array(panel.shares[: len(parts)])
+    densest = np.argsort(-shares / parts)
+    held = np.cumsum(shares[densest])
+    half = parts[densest][: 1 + int(np.searchsorted(held, held[-1] / 2))].sum()
+    return bool((parts >= np.where(is_value, _NARROW, _SPIKE)).all() and half >= _SLIVER)
 
 
-def _stated(panel: Shown) -> list[str]:
-    """Lines on bins that have no bar: of one value, and of missing ones."""
-    count = len(panel.ends) - 1
-    places = [*np.flatnonzero(_narrow(panel)), *range(count, len(panel.bins[0]))]
+def _is_by_edge(panel: Shown) -> bool:
+    """Whether bars of uneven bins are equally wide."""
+    return _is_uneven(panel) and not _is_by_area(panel)
+
+
+def _edges(panel: Shown) -> list[str]:
+    """Names of the ends of bins, as short as they can be told apart, and of missing values."""
+    shortened = [_shortened(name) for name in panel.end_names]
+    names = shortened if len(set(shortened)) == len(shortened) else panel.end_names
+    return [*names, *panel.bins[0][len(panel.ends) - 1 :]]
+
+
+def _shortened(name: str) -> str:
+    """3.9k of 3,906, and the date of a time."""
+    if not _is_number(name):
+        return re.sub(r"^(\d{4}-\d\d-\d\d)T.*", r"\1", name)
+    number, unit = float(name.replace(",", "")), ""
+    for unit_of_next in "kMGT":
+        if abs(number) < 1000:
+            break
+        number, unit = number / 1000, unit_of_next
+    return (f"{number:.0f}" if abs(number) >= 10 else f"{number:.2g}") + unit
+
+
+def _is_number(name: str) -> bool:
+    return bool(re.fullmatch(r"-?[\d,.]+(e[-+]\d+)?", name))
+
+
+def _missing(panel: Shown) -> list[str]:
+    """A line on missing values, which have no bar."""
     return [
         f"{panel.bins[0][place]}: {100 * panel.shares[place]:.2g} %"
         + (f" ± {100 * panel.errors[place]:.1g}" if panel.errors[place] else "")
         + (f", in truth {100 * panel.true[place]:.2g} %" if panel.true else "")
-        for place in places
+        for place in range(len(panel.ends) - 1, len(panel.bins[0]))
     ]
 
 
@@ -237,6 +288,11 @@ def _names(bins: Sequence[str]) -> dict[int, str]:
 def _is_upright(names: Sequence[str]) -> bool:
     """Whether names below an axis are many or long, and would cover each other at a slant."""
     return len(names) > _FLAT or max(map(len, names)) > _SHORT
+
+
+def _is_long(names: Sequence[str]) -> bool:
+    """Whether names below an axis have no room beside each other."""
+    return len(names) * max(map(len, names)) > _LINE
 
 
 def _name(axes: Axes, bins: Sequence[str], axis: int) -> None:

@@ -28,6 +28,7 @@ from dpicl.contract import Contract
 from dpicl.contract.columns.base import MISSING
 from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.declared import Declared, Origin
+from dpicl.contract.persons import person_rows
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import write_text
 from dpicl.ground.nouns import many
@@ -249,6 +250,7 @@ def _card(certificate: Certificate, columns: pa.Schema, release: Release, rows: 
             f"# {product.name}\n",
             *([] if product.description == _UNSAID else [f"{product.description}\n"]),
             f"{many(rows, 'row')} of {many(len(kinds), 'column')}, made of a private release.\n",
+            *(f"{sentence}\n" for sentence in [person_rows(contract)] if sentence),
             f"> {certificate.certifies}\n",
             certificate.privacy_loss.statement + "\n",
             "| privacy | |\n| --- | --- |",

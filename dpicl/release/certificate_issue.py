@@ -29,6 +29,7 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
+from dpicl.contract.persons import most_rows
 from dpicl.contract.pipeline import Point
 from dpicl.contract.text import TextContract
 from dpicl.data.reading.stability import steps_before
@@ -331,10 +332,12 @@ def promise(guarantee: Guarantee, accounting: Accounting, *, simulation: bool) -
     """The first line: what is certified, in a sentence or two."""
     if simulation:
         return _SIMULATION
+    is_person = guarantee.unit == "person"
+    whole = "all rows of one person" if is_person else "it"
     change = (
-        "replacing it by another"
+        f"replacing {whole} by {'those of ' * is_person}another"
         if guarantee.neighbours is Neighbours.REPLACE_ONE
-        else "adding or removing it"
+        else f"adding or removing {whole}"
     )
     exception = f", except with probability {rounded(guarantee.delta)}" if guarantee.delta else ""
     factor = rounded(math.exp(guarantee.epsilon)) if guarantee.epsilon < _LARGEST else "e^epsilon"
@@ -364,19 +367,6 @@ def unit_in_words(name: str, contract: Declared) -> str:
     if name == "client":
         return f"One client, who holds one {what}."
     return f"One {what}. Somebody with several is protected for each by itself."
-
-
-def most_rows(contract: Declared) -> str:
-    """How many rows of a person enter, in words."""
-    person = contract.privacy.person
-    periods = len(contract.releases.calendar.periods) if contract.releases.horizon else 0
-    assert person is not None
-    if not periods:
-        return f"{person.max_rows}"
-    back = ", corrections included" if contract.takes_back else ""
-    return (
-        f"{person.max_rows} in a period and {person.rows_in_horizon} in all {periods} periods{back}"
-    )
 
 
 def neighbours(guarantee: Guarantee) -> str:

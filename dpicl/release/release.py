@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
+from dpicl.contract.persons import person_rows
 from dpicl.data.central.conditional import Weights
 from dpicl.data.conditions import Where, conditional_form, warn_of_whole_groups
 from dpicl.data.related_rows import drawn_rows
@@ -156,7 +157,8 @@ class Release:
             (_COUNTED, local and not benchmark),
             (_HELD_OUT, getattr(self.contract, "split", None)),
         )
-        return (*self.doubted_bounds, *(sentence for sentence, applies in said if applies))
+        kept = (sentence for sentence, applies in said if applies)
+        return (*self.doubted_bounds, *filter(None, [person_rows(self.contract)]), *kept)
 
     @property
     def certificate(self) -> Certificate:

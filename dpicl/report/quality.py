@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from dpicl.contract.payment import HORIZON_PAID, NOTHING_MORE
+from dpicl.contract.persons import person_rows
 from dpicl.data.reading.queries import load_queries
 from dpicl.data.values import number_word
 from dpicl.ground.errors import LedgerError, ParameterError, SourceError
@@ -35,7 +36,7 @@ from dpicl.quality.series import (
 )
 from dpicl.quality.shown import Shown
 from dpicl.quality.texts import N_GRAMS, TextQuality
-from dpicl.quality.worth import JUDGED, LEVEL, largest
+from dpicl.quality.worth import JUDGED, LEVEL, Score, largest
 from dpicl.release.horizon import Horizon
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
@@ -54,10 +55,14 @@ from dpicl.report.columns import columns_svg
 from dpicl.report.figures import period_figure
 
 _MOST = 50
-_COUNTED = (
-    "Total variation between released and counted rows: the share of rows that would have to move, "
-    "0 to 1, as releases simulated from this one have it on average."
-)
+_EXPLAINED = {
+    "single columns": "Total variation between released and counted rows: the share of rows that "
+    "would have to move, 0 to 1, as releases simulated from this one have it on average.",
+    "columns with the label": "The same of each column together with the label: how far the "
+    "release may be off in what a column says of the label.",
+    "pairs of columns": "The same of two columns together: how far the release may be off in how "
+    "they depend on each other.",
+}
 
 
 def quality_page(quality: Quality | TextQuality, columns: Sequence[Shown] = ()) -> str:
@@ -75,10 +80,12 @@ def quality_page(quality: Quality | TextQuality, columns: Sequence[Shown] = ()) 
         tiles = (
             ("Effective rows", f"{round(quality.effective_rows):,d}"),
             ("Rows, about", f"{round(quality.row_count):,d}"),
-            *((score.measure, f"{score.low:.2f} – {score.high:.2f}") for score in quality.scores),
+            *((_beside(score), f"{score.low:.2f} – {score.high:.2f}") for score in quality.scores),
         )
         rows = "Effective rows: so many rows without noise would have marginals as exact as these."
         opening = Pairs(tiles, are_tiles=True), Paragraph(rows)
+    if of_persons := person_rows(quality.point.contract):
+        opening = *opening, Paragraph(of_persons)
     if columns and not extra_missing("matplotlib"):
         wide, narrow = (columns_svg(columns, most) for most in (BESIDE, 1))
         caption = "Shares of released rows; lines show where 90 % of true shares are."
@@ -129,6 +136,14 @@ _GUESSED = 0.52
 """An AUC up to which nobody would call a classifier better than guessing."""
 
 
+def _beside(score: Score) -> str:
+    """The name of a measure, and what a constant answer has."""
+    if score.constant is None:
+        return score.measure
+    answers = {"AUC": "guessing", "accuracy": "the most frequent label"}
+    return f"{score.measure} ({answers.get(score.measure, 'the mean')}: {score.constant:.2f})"
+
+
 def _sections(quality: Quality) -> Iterator[Section]:
     if doubts := [number.doubt for number in quality.numbers if number.doubt]:
         yield Section("bounds", "Bounds", tuple(map(Paragraph, doubts)))
@@ -143,7 +158,7 @@ def _sections(quality: Quality) -> Iterator[Section]:
             ),
         )
         yield Section("means", "Means of numbers", (Paragraph(_MEANS), table))
-    for number, (what, marginals) in enumerate(quality.kinds):
+    for what, marginals in quality.kinds:
         shown = largest(marginals, _MOST)
         known = 2 + (shown[0].true is not None)  # of benchmarks, what is true too
         left = (
@@ -159,26 +174,12 @@ def _sections(quality: Quality) -> Iterator[Section]:
                 for error in shown
             ),
         )
-        explained = () if number else (Paragraph(_COUNTED),)
-        yield Section(what.replace(" ", "-"), f"Errors of {what}", (*explained, table))
-    if quality.scores:
-        known = 6 + (quality.scores[0].true is not None)
-        constant = "the mean" if quality.scores[0].is_number else "one answer to all"
-        heads = (
-            "measure",
-            "estimate",
-            f"{LEVEL:.0%} between",
-            "and",
-            constant,
-            "promised by its own rows",
-            "true",
-        )
-        numbers = attrgetter("estimate", "low", "high", "constant", "promised", "true")
-        rows = ((score.measure, *map(_number, numbers(score)))[:known] for score in quality.scores)
-        table = TableBlock.of("A classifier", heads[:known], rows)
-        unsure = (f"{score.measure}: {score.doubt}." for score in quality.scores if score.doubt)
-        blocks: tuple[Block, ...] = (Paragraph(JUDGED), table, *map(Paragraph, unsure))
-        yield Section("classifier", "A classifier", blocks)
+        if marginals is quality.pairs:
+            yield from _classifier(quality)
+        explained = Paragraph(_EXPLAINED[what])
+        yield Section(what.replace(" ", "-"), f"Errors of {what}", (explained, table))
+    if not quality.pairs:
+        yield from _classifier(quality)
     if quality.noise:
         rows = ((name, _number(error)) for name, error in quality.noise.items())
         table = TableBlock.of("Noise of averages", ("column", "share of its range"), rows)
@@ -210,9 +211,31 @@ def _sections(quality: Quality) -> Iterator[Section]:
 
 
 _MEANS = (
-    "As simulated releases have it. Where in a wide bin true values lie, no simulation knows: the "
-    "mean of a column with a long tail may lie beyond."
+    "From simulated releases, and from how wide the bins are, as no simulation knows where in its "
+    "bin a value lies."
 )
+
+
+def _classifier(quality: Quality) -> Iterator[Section]:
+    if not quality.scores:
+        return
+    known = 6 + (quality.scores[0].true is not None)
+    constant = "the mean" if quality.scores[0].is_number else "one answer to all"
+    heads = (
+        "measure",
+        "estimate",
+        f"{LEVEL:.0%} between",
+        "and",
+        constant,
+        "promised by its own rows",
+        "true",
+    )
+    numbers = attrgetter("estimate", "low", "high", "constant", "promised", "true")
+    rows = ((score.measure, *map(_number, numbers(score)))[:known] for score in quality.scores)
+    table = TableBlock.of("A classifier", heads[:known], rows)
+    unsure = (f"{score.measure}: {score.doubt}." for score in quality.scores if score.doubt)
+    blocks: tuple[Block, ...] = (Paragraph(JUDGED), table, *map(Paragraph, unsure))
+    yield Section("classifier", "A classifier", blocks)
 
 
 def _number(value: float | None) -> str:

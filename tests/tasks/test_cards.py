@@ -21,7 +21,7 @@ from dpicl.release.card import _size
 from dpicl.release.certificate import Certificate
 from dpicl.release.certificate_files import certificate_of
 from tests.cli.conftest import Cli
-from tests.harness import Place, charged, install, shop
+from tests.harness import Place, charged, install, shop, shop_rows
 
 
 @pytest.fixture
@@ -83,6 +83,30 @@ def test_card_page_and_terminal_say_the_same_of_its_quality(
     assert len(sentences) > 2
     for sentence in sentences:
         assert sentence[1:] in told and escape(sentence[1:]) in page.read_text()
+
+
+def test_all_say_how_many_rows_of_a_person_entered_and_not_how_many_were_left_out(
+    place: Place, cli: Cli
+) -> None:
+    """The page, the card and what a release prints."""
+    header, *lines = shop_rows(120).splitlines()
+    who = (f"customer-{number % 40}" for number in range(120))
+    rows = [f"who,{header}", *(f"{name},{row}" for name, row in zip(who, lines, strict=True)), ""]
+    contract = shop(private=True)
+    contract["privacy"] |= {"unit": "person", "person": {"id_column": "who", "max_rows": 2}}
+    contract["privacy"]["neighbours"] = "add-or-remove-one"
+    install(place, contract, "\n".join(rows))
+    out, page = place.root / "rows.csv", place.root / "quality.html"
+    line = f"synth shop --out {out} --epsilon 2 --anyway --rows 300 --card --quality {page}"
+    code, told, _ = cli.whole(line)
+    assert code == 0
+    sentence = (
+        "At most 2 rows of each person entered, drawn at random: who has more weighs less in the "
+        "release than in the table."
+    )
+    texts = [told, page.read_text(), (out.parent / "README.md").read_text()]
+    assert [text.count(sentence) for text in texts] == [1, 1, 1]
+    assert ": adding or removing all rows of one person changes" in certificate_of(out).read_text()
 
 
 def test_both_say_what_the_certificate_says(place: Place, cli: Cli, table: str) -> None:

@@ -44,18 +44,17 @@ Cells = Mapping[str, np.ndarray]
 """Private: by column, how many rows lie between any two edges of its grids."""
 _WIDTHS, _HALVINGS, _AHEAD = 256, 14, 3
 _SPREAD = 2 * _WIDTHS
-_FEW, _MANY, _MOST = Fraction(1, 10), Fraction(1, 5), 40
-"""Parts of a budget for up to five columns and for more; more than 40 have equal bins."""
+_FEW, _MANY = Fraction(1, 10), Fraction(1, 5)
+"""Parts of a budget for up to five columns and for more."""
 VERSION = 1
 """Raised when other bins would be chosen: part of a release's name."""
 
 
 def share(contract: Contract) -> Fraction:
     """Which part of the budget of a release is spent on choosing bins: public."""
-    columns = len(contract.open_numbers)
-    if not 0 < columns <= _MOST:
+    if not contract.bins_are_chosen:
         return Fraction(0)
-    return _FEW if columns <= 5 else _MANY
+    return _FEW if len(contract.open_numbers) <= 5 else _MANY
 
 
 def cells(table: Table, contract: Contract, entering: np.ndarray) -> dict[str, np.ndarray]:

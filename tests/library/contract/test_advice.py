@@ -31,11 +31,33 @@ def with_column(**column: Any) -> dict[str, Any]:
         ),
         (
             with_column(type="integer", bounds=[0, 10_001]),
-            "state edges between bins, such as `bins: [10, 100, 1000, 10000]`",
+            "most values lie, state edges between bins, such as `bins: [10, 100, 1000, 10000]`",
         ),
         (
             with_column(type="real", bounds=[-20_000, -1]),
-            "columns.more: bounds from -20000 to -1 make eight equal bins",
+            "-1 leave its bins to a part of epsilon that chooses them; if it is publicly known",
+        ),
+        (
+            {**with_column(type="integer", bounds=[0, 20_000]), "label": "more"},
+            "make eight equal bins; if it is publicly known that most values lie in one of them, ",
+        ),
+        (
+            {
+                **with_column(type="real", bounds=[0, 500_000]),
+                "privacy": {"budget": {"epsilon": 1, "delta": 1e-6}},
+                "source": {"file": "c.csv", "arrived": "when"},
+                "releases": {"every": "month", "first": "2026-01-01", "horizon": "12 months"},
+            },
+            "columns.more: bounds from 0 to 500000 make eight equal bins",
+        ),
+        (
+            {
+                "columns": {
+                    **with_column(type="real", bounds=[0, 500_000])["columns"],
+                    **{f"lab{number}": {"type": "real", "bounds": [0, 9]} for number in range(40)},
+                }
+            },
+            "columns.more: bounds from 0 to 500000 make eight equal bins",
         ),
         (
             {**with_column(type="category", categories=CITIES[:21]), "label": "more"},

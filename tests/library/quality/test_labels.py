@@ -82,6 +82,25 @@ def test_it_reads_as_lines_and_as_a_page() -> None:
         assert text in page
     assert "http" not in page.replace("http-equiv", "")
     assert page.count("the share of rows that would have to move") == 1
+    heads = [
+        "<h2>Errors of columns with the label",
+        "<h2>A classifier",
+        "<h2>Errors of pairs of columns</h2>",
+    ]
+    assert sorted(heads, key=page.index) == heads
+    assert page.partition(heads[2])[2].lstrip().startswith("<p>The same of two columns together")
+
+
+def test_a_tile_says_what_a_constant_answer_has() -> None:
+    """Of as many rows as the page has tiles for."""
+    for label, names in (
+        ("kind", ("AUC (guessing: 0.50)", "accuracy (the most frequent label: {:.2f})")),
+        ("size", ("R2 (the mean: 0.00)", "MAE (the mean: {:.2f})")),
+    ):
+        known = quality_of_label(label, "mst_tabicl")
+        page = quality_page(replace(known, row_count=1000.0, effective_rows=400.0))
+        for score, name in zip(known.scores, names, strict=True):
+            assert f"<dt>{name.format(score.constant)}</dt>" in page
 
 
 def test_a_page_begins_with_what_its_numbers_come_to_and_with_a_picture() -> None:

@@ -114,26 +114,90 @@ def test_what_a_report_stores_is_read_back(release: Any) -> None:
 
 INCOME = Shown(
     ("income",),
-    (("0", "1 to 9,999", "10,000 to 29,999", "30,000 to 250,000", "none"),),
-    (0.3, 0.2, 0.2, 0.2, 0.1),
+    (("0 to 9,999", "10,000 to 29,999", "30,000 to 99,999", "100,000 to 250,000", "none"),),
+    (0.2, 0.2, 0.3, 0.2, 0.1),
     (0.02,) * 5,
-    (0.0, 1.0, 10_000.0, 30_000.0, 250_001.0),
-    ("0", "1", "10,000", "30,000", "250,000"),
+    (0.0, 10_000.0, 30_000.0, 100_000.0, 250_001.0),
+    ("0", "10,000", "30,000", "100,000", "250,000"),
+)
+COST = Shown(
+    ("cost",),
+    (("0 to 487", "488 to 3,905", "3,906 to 62,499", "62,500 to 500,000", "none"),),
+    (0.1, 0.3, 0.4, 0.1, 0.1),
+    (0.02,) * 5,
+    (0.0, 488.0, 3_906.0, 62_500.0, 500_001.0),
+    ("0", "488", "3,906", "62,500", "500,000"),
 )
 
 
 def test_bars_of_uneven_bins_are_as_wide_as_these_and_their_areas_are_the_shares() -> None:
-    """What has no place on the axis, and what would be a spike on it, is stated in words."""
+    """What has no place on the axis is stated in words."""
     (axes,) = columns_figure([INCOME]).axes
     bars = [bar for bar in axes.patches if bar.get_width() > 1]  # type: ignore[attr-defined]
     left = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars]  # type: ignore[attr-defined]
-    assert left == [(1, 10_000), (10_000, 30_000), (30_000, 250_001)]
+    assert left == [(0, 10_000), (10_000, 30_000), (30_000, 100_000), (100_000, 250_001)]
     areas = np.array([bar.get_height() * bar.get_width() for bar in bars])  # type: ignore[attr-defined]
     assert axes.get_ylabel() == "% of rows per 10,000"
-    assert areas / 10_000 == pytest.approx([20, 20, 20])
-    assert axes.get_title(loc="left").split("\n") == ["income", "0: 30 % ± 2", "none: 10 % ± 2"]
+    assert areas / 10_000 == pytest.approx([20, 20, 30, 20])
+    assert axes.get_title(loc="left").split("\n") == ["income", "none: 10 % ± 2"]
     names = [text.get_text() for text in axes.get_xticklabels()]
     assert names[0] == "0" and names[-1] == "250,000"
+
+
+def test_bars_are_equally_wide_where_most_rows_would_be_a_sliver_of_the_axis() -> None:
+    """Their heights are the shares, and the edges of bins are named, all of them."""
+    figure = columns_figure([COST])
+    (axes,) = figure.axes
+    heights = [bar.get_height() for bar in axes.patches]  # type: ignore[attr-defined]
+    assert heights == pytest.approx([10, 30, 40, 10, 10])
+    assert len({bar.get_width() for bar in axes.patches}) == 1  # type: ignore[attr-defined]
+    assert axes.get_ylabel() == "% of rows" and axes.get_xlabel() == "bins of unequal width"
+    ticks = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+    assert [(place, text.get_text()) for place, text in ticks] == [
+        (-0.5, "0"), (0.5, "488"), (1.5, "3.9k"), (2.5, "62k"), (3.5, "500k"), (4.5, "none"),
+    ]  # fmt: skip
+    assert axes.get_title(loc="left") == "cost"
+    FigureCanvasAgg(figure).draw()
+    boxes = [text.get_window_extent() for text in axes.get_xticklabels()]
+    assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+
+
+def test_a_bin_that_could_not_be_seen_on_the_axis_has_a_bar_of_its_own() -> None:
+    """Of one value, at which a few rows lie."""
+    (axes,) = columns_figure(
+        [
+            Shown(
+                ("spent",),
+                (("0", "1 to 99", "100 to 300"),),
+                (0.1, 0.5, 0.4),
+                (0.0,) * 3,
+                (0.0, 1.0, 100.0, 301.0),
+                ("0", "1", "100", "300"),
+            )
+        ]
+    ).axes
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([10, 50, 40])  # type: ignore[attr-defined]
+    assert axes.get_xlabel() == "bins of unequal width"
+
+
+@pytest.mark.parametrize(
+    ("names", "shown_names"),
+    [
+        (("-1,000,000", "-2,500", "0.001", "0.25", "12,345,678"), "-1M -2.5k 0.001 0.25 12M"),
+        (("1,001", "1,002", "1,003", "1,400", "500,000"), "1,001 1,002 1,003 1,400 500,000"),
+        (
+            tuple(f"{day}T00:00:00" for day in ("2018-01-01", "2018-01-02", "2018-01-03",
+                                                "2018-02-01", "2025-12-31")),
+            "2018-01-01 2018-01-02 2018-01-03 2018-02-01 2025-12-31",
+        ),
+    ],
+)  # fmt: skip
+def test_names_of_edges_are_as_short_as_they_can_be_told_apart(
+    names: tuple[str, ...], shown_names: str
+) -> None:
+    (axes,) = columns_figure([replace(COST, end_names=names)]).axes
+    texts = [text.get_text() for text in axes.get_xticklabels()]
+    assert texts == [*shown_names.split(), "none"]
 
 
 def test_even_bins_and_categories_have_bars_beside_each_other(release: Any) -> None:
@@ -156,8 +220,13 @@ def test_ends_of_bins_are_those_of_the_column_and_only_of_numbers(release: Any) 
 
 
 def test_true_shares_are_drawn_and_stated_beside_released_ones() -> None:
-    known = replace(INCOME, true=(0.35, 0.2, 0.2, 0.15, 0.1), errors=(0.0,) * 5)
-    (axes,) = columns_figure([known]).axes
-    assert "0: 30 %, in truth 35 %" in axes.get_title(loc="left")
-    (rules,) = [part for part in axes.collections if isinstance(part, LineCollection)][-1:]
-    assert len(rules.get_segments()) == 3
+    true = (0.25, 0.2, 0.25, 0.15, 0.15)
+    for panel, title, count in (
+        (INCOME, "income\nnone: 10 %, in truth 15 %", 4),
+        (COST, "cost", 5),
+    ):
+        known = replace(panel, true=true, errors=(0.0,) * 5)
+        (axes,) = columns_figure([known]).axes
+        assert axes.get_title(loc="left") == title
+        (rules,) = [part for part in axes.collections if isinstance(part, LineCollection)][-1:]
+        assert len(rules.get_segments()) == count
