@@ -149,7 +149,9 @@ def _default(key: str, schema: Schema, part: Schema) -> str:
     if key in part.get("required", ()):
         return "required"
     value = schema.get("default")
-    return "" if value is None or isinstance(value, dict) else code(json.dumps(value).strip('"'))
+    return (
+        "" if value in (None, "") or isinstance(value, dict) else code(json.dumps(value).strip('"'))
+    )
 
 
 def _part(name: str, part: Schema, level: int) -> str:
