@@ -47,14 +47,16 @@ def tell_refusals_in_one_sentence() -> None:
 
 
 @contextmanager
-def announced(run: str, settings: Settings) -> Iterator[None]:
-    """Say that a scheduled run begins, and how it ended after which time."""
+def announced(run: str, settings: Settings, *, goes_on: bool) -> Iterator[None]:
+    """Say that a scheduled run begins, or goes on where it had begun before, and how it ended after
+    which time.
+    """
     handler = logging.StreamHandler() if settings.logs != "json" else logging.NullHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     began = time.monotonic()
-    log.info("run %s begins", run)
+    log.info("run %s %s", run, "goes on" if goes_on else "begins")
     outcome = "completed"
     try:
         yield

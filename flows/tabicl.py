@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -100,6 +101,8 @@ def sweep(
     """
     flow_run = scheduled_run()
     settings = Settings.from_environment()
+    if flow_run is not None:  # its process is Prefect's, whose name says nothing to who pays
+        settings = replace(settings, command=f"run {pipeline}")
     with settings.entered():
         log.info("%s: planning; tasks appear once contracts and models are checked", pipeline)
         if flow_run is None:
@@ -125,7 +128,7 @@ def sweep(
             begun = resume or flow_run.run_count > 1
             if not name:
                 name, begun = folder_name(pipeline, flow_run, settings)
-            stack.enter_context(announced(name, settings))
+            stack.enter_context(announced(name, settings, goes_on=begun))
             when = flow_run.expected_start_time
             run = make_plan(pipeline, changes or {}, name, resume=begun, period=period, when=when)
             plan = _begun(run, settings, is_on_pool=flow_run.work_pool_name is not None)

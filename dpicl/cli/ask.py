@@ -52,7 +52,7 @@ from dpicl.models.requests import Tallying, prompt
 from dpicl.models.spec import ModelSpec, prompts_of, score_prompts
 from dpicl.quality.worth import ReleasePoint
 from dpicl.release.card import CARD, CROISSANT, card_files, check_card
-from dpicl.release.certificate_files import certificate_of
+from dpicl.release.certificate_files import certificate_of, is_certified
 from dpicl.release.demonstrations import FORMS
 from dpicl.release.door import quote_of, release_of
 from dpicl.release.names import accounts_of
@@ -66,7 +66,7 @@ from dpicl.release.release import (
     check_has_rows,
     check_where,
 )
-from dpicl.release.releases import check_quotes
+from dpicl.release.releases import AccountQuote, check_quotes
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.texts import TEXTUAL
 
@@ -135,16 +135,10 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
     assert out is not None
     settings = Settings.from_environment()
     where = _checked(files, request, settings)
+    again = "unchanged: " if out.exists() else ""
     with one_ledger(settings):
-        # of a command that was killed before its file, and so was charged
         if os.path.lexists(certificate_of(out)):
-            quotes = quote_of(request, settings)
-            if any(line.releases > line.charged_before for line in quotes):
-                raise ParameterError(
-                    "out",
-                    certificate_of(out).name,
-                    "a new file; the certificate of another release stands there",
-                )
+            _check_charged(out, quote_of(request, settings))
         with waiting("releasing"):
             release = release_of(request, settings)
         with warnings.catch_warnings(record=True) as noted, waiting(f"writing {out.name}"):
@@ -152,7 +146,7 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
         note(*dict.fromkeys(str(one.message) for one in noted), to=errors)
         with waiting("working out what the release is worth"):
             told = (*release.worth, release.statement, *release.spent, *release.caveats)
-        note(f"{out.name}: {what}", *dict.fromkeys(told))
+        note(f"{out.name}: {again}{what}", *dict.fromkeys(told))
         if files.card:
             release.card(out)
             note(f"{CARD}, {CROISSANT}: licence and publisher are left to fill in")
@@ -167,6 +161,18 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
         if files.plot is not None:
             release.plot().savefig(files.plot, dpi=144)
         warn_of_caps(accounts_of([(request.dataset, release.method)], settings), settings)
+
+
+def _check_charged(out: Path, quotes: Sequence[AccountQuote]) -> None:
+    """A certificate that stands there is of the same release, which was charged: by a command that
+    is repeated, or was killed before its file.
+    """
+    if any(line.releases > line.charged_before for line in quotes):
+        raise ParameterError(
+            "out",
+            certificate_of(out).name,
+            "a new file; the certificate of another release stands there",
+        )
 
 
 def _columns(release: Release) -> list[Shown]:
@@ -195,6 +201,8 @@ def print_price(request: ReleaseRequest, files: Files, *, as_json: bool) -> None
     _checked(files, request, settings)
     with waiting("working out the price"):
         quotes = quote_of(request, settings)
+        if files.out is not None and os.path.lexists(certificate_of(files.out)):
+            _check_charged(files.out, quotes)
     print_quotes(quotes, as_json=as_json)
     check_quotes(quotes)
 
@@ -217,7 +225,7 @@ def _checked(files: Files, request: ReleaseRequest, settings: Settings) -> Where
             raise ParameterError("plot", files.plot.name, f"a name in {', '.join(_PICTURES)}")
         if needed := extra_missing("matplotlib"):
             raise DpiclError(f"plot: {needed}")
-    _check_new(files.new)
+    _check_new(files.new, settings, files.out)
     if not files.where:
         return None
     where = typed_where(files.where)
@@ -226,11 +234,17 @@ def _checked(files: Files, request: ReleaseRequest, settings: Settings) -> Where
     return where
 
 
-def _check_new(paths: Sequence[Path]) -> None:
+def _check_new(paths: Sequence[Path], settings: Settings, out: Path | None) -> None:
     """Refuse a place where no file can be made, before anything is charged: a certificate alone is
-    what a killed command may leave, which this one completes.
+    what a killed command may leave, which this one completes. A file with its certificate may be
+    that of the same command, and a card beside it too; whether they are is seen when their bytes
+    are made again.
     """
+    repeated = out is not None and out.is_file() and is_certified(out, settings)
+    same = {out, *card_files(out)} if repeated and out is not None else set()
     for path in paths:
+        if path in same and path.is_file():
+            continue
         try:
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))

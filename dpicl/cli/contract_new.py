@@ -11,6 +11,7 @@ import gzip
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from math import floor, log10
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -23,7 +24,7 @@ from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
 from dpicl.contract.declared import Budget, Person, Source
 from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assembled, can_be_named
-from dpicl.contract.draft_schema import read_schema
+from dpicl.contract.draft_schema import ODCS, PublishedSchema, read_schema
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.data.reading.look import looked_at, texts_of
 from dpicl.data.reading.parse import check_distinct
@@ -113,6 +114,17 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
             f"by what is publicly known."
         )
     release = _doubtful(contract, draft.epsilon)
+    if draft.stated:
+        cap = "no cap, since it says that the rows are public," if contract.is_benchmark else "cap"
+        advice += f" Unit, neighbours, {cap} and all else are those of {draft.origin}."
+    elif draft.origin.startswith(ODCS):
+        lacking = f"unit {contract.privacy.unit}, neighbours {contract.privacy.neighbours}"
+        lacking += f", sampling rate {contract.privacy.sampling_rate}"
+        cap = f" and cap epsilon {draft.epsilon:g}" if wanted.epsilon is None else ""
+        advice += (
+            f" It states no privacy: {lacking}{cap} are defaults of `contract new`; check them in "
+            f"{out.name}."
+        )
     note(advice, *([f"warning: {release.warning}"] if release else []))
     if draft.written.get("delimiter") == ";" and "decimal" not in draft.written:
         note(
@@ -123,7 +135,20 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     plan = f"dpicl plan {name}; " if draft.population else ""
     note(
         f"next: dpicl contract check {name}; {plan}dpicl protect {name} --epsilon "
-        f"{draft.epsilon:g} --shots {shots} --out demos.jsonl"
+        f"{_part(draft.epsilon):g} --shots {shots} --out demos.jsonl"
+    )
+
+
+def _part(cap: float) -> float:
+    """What a first release may cost, so that at least half of the cap is left: 1, 2 or 5 times a
+    power of ten.
+    """
+    power = floor(log10(cap / 2))
+    return max(
+        part
+        for exponent in (power, power - 1)
+        for digit in "125"
+        if (part := float(f"{digit}e{exponent}")) <= cap / 2
     )
 
 
@@ -162,6 +187,8 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         written = written_as(_first_line(place), place.name) | written
     source = validate(Source, {"file": file, **written}, f"{name}.yaml")
     schema = read_schema(wanted.schema, place.name, wanted.table) if wanted.schema else None
+    if schema and schema.stated:
+        return _as_stated(schema, wanted, Draft(name, file, schema.columns, None, ()), written)
     stated = Draft(
         name,
         file,
@@ -184,6 +211,35 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
     return replace(
         draft,
         epsilon=_first_epsilon(draft) if wanted.epsilon is None else read_epsilon(wanted.epsilon),
+    )
+
+
+def _as_stated(
+    schema: PublishedSchema, wanted: NewContract, draft: Draft, written: dict[str, Any]
+) -> Draft:
+    """The contract that a data contract states whole, of the rows at hand.
+
+    Raises:
+        ParameterError: an option would say something else beside it.
+    """
+    options = ("label", "positive", "epsilon", "population", "ask")
+    for option in options:
+        if value := getattr(wanted, option):
+            assert wanted.schema is not None
+            raise ParameterError(
+                option,
+                value,
+                f"no such option beside {wanted.schema.name}, which states a whole contract; "
+                "change the contract that is made of it",
+            )
+    return replace(
+        draft,
+        epsilon=schema.stated["privacy"]["budget"].get("epsilon", draft.epsilon),
+        population=schema.stated.get("population"),
+        origin=schema.origin,
+        ignored=schema.ignored,
+        written=written,
+        stated=schema.stated,
     )
 
 

@@ -12,7 +12,16 @@ from collections.abc import Iterator, Mapping
 from rich.table import Table
 
 from dpicl.cli.answers import ForecastAccount, PlanWay, SimulatedPlan, answer_of
-from dpicl.cli.terminal import counted, errors, new_table, note, say, show, split_values, table_of
+from dpicl.cli.terminal import (
+    counted,
+    errors,
+    new_table,
+    note,
+    refuse_all,
+    show,
+    split_values,
+    table_of,
+)
 from dpicl.contract import Contract
 from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.pipeline import read_epsilon
@@ -96,7 +105,7 @@ def print_forecasts(*, as_json: bool) -> None:
         for name, pipeline in load_pipelines(settings.pipelines).pipelines.items()
         if pipeline.schedule
     }
-    refused: list[DpiclError] = []
+    refused: dict[str, DpiclError] = {}
     for name, pipeline in scheduled.items():
         try:
             accounts += [
@@ -109,23 +118,25 @@ def print_forecasts(*, as_json: bool) -> None:
                 for line in forecast(name, pipeline, settings)
             ]
         except DpiclError as error:  # after the pipelines that can be forecast
-            refused.append(error)
+            refused[name] = error
+    known = {name: pipeline for name, pipeline in scheduled.items() if name not in refused}
+    if refused and not accounts:  # nor can it be said that no account pays
+        refuse_all([*refused.values()])
     note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
     table = [table_of(ForecastAccount, accounts)] if accounts else []
     show(accounts, table, as_json=as_json)
     if not as_json:
         series, unknown = series_forecasts(settings)
         note(
-            f"{many(len(scheduled), 'scheduled pipeline')}; repeating a release within its period "
+            f"{many(len(known), 'scheduled pipeline')}; repeating a release within its period "
             "is free; benchmarks have no cap"
             + ("" if accounts else ", and no account with one pays for a scheduled run"),
-            *_uncharged(scheduled),
+            *_uncharged(known),
             *(line.sentence for line in series),
             *unknown,
         )
-    say(*(f"dpicl: {error.told()}" for error in refused[1:]), to=errors)
     if refused:
-        raise refused[0]
+        refuse_all([*refused.values()])
 
 
 def _uncharged(pipelines: Mapping[str, Pipeline]) -> list[str]:

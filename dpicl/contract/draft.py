@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -62,6 +62,8 @@ class DraftColumn:
     """The map by which the categories are groups of codes, if they are."""
     note: str = ""
     """What its publisher says of it, for the person who fills it in."""
+    more: Mapping[str, Any] | None = None
+    """Its other keys, if a contract has them; None where none has, so that they are chosen."""
 
     @property
     def is_listed(self) -> bool:
@@ -77,40 +79,43 @@ class DraftColumn:
     def line(self) -> str:
         """As it stands under `columns`."""
         low, high = self.bounds
-        whole, grid = self.type == "integer", ""  # a bound between two whole numbers moves outwards
-        least = (
-            _json(low)
-            if low is None or isinstance(low, str)
-            else _plain(math.floor(low) if whole else tidy(low))
-        )
-        most = (
-            _json(high)
-            if high is None or isinstance(high, str)
-            else _plain(math.ceil(high) if whole else tidy(high))
-        )
-        values = f", bounds: [{least}, {most}]"
+        values = f", bounds: [{self._end(low, math.floor)}, {self._end(high, math.ceil)}]"
         if self.is_listed:
-            stated = [value_of(category, self.value_type) for category in self.categories] or None
-            values = f", categories: {_json(stated)}" if self.type == "category" else ""
+            stated = [value_of(category, self.value_type) for category in self.categories]
+            values = f", categories: {_flow(stated or None)}" if self.type == "category" else ""
             if self.groups:
-                values = f", groups: {_json(typed_groups(self.groups, self.value_type))}"
-        # Decimals and step of real numbers whose bounds are too narrow or too wide for the usual
-        # ones.
-        if (
-            self.type == "real"
-            and isinstance(low, int | float)
-            and isinstance(high, int | float)
-            and high - low > 0
-        ):
-            digit = math.floor(math.log10(high - low))
-            if digit < 0:
-                grid = f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}"
-            elif high - low >= 1e12:
-                grid = f", step: {10 ** (digit - 9)}"
+                groups = typed_groups(self.groups, self.value_type)
+                follows = stated == list(dict.fromkeys(groups.values()))
+                values = f"{'' if follows else values}, groups: {_json(groups)}"
+        grid = self._grid if self.more is None else ""
+        more = "".join(f", {key}: {_flow(value)}" for key, value in (self.more or {}).items())
         return (
             f"{_key(self.name)}: {{type: "
-            f"{self.type}{values}{grid}{', nullable: true' if self.nullable else ''}}}"
+            f"{self.type}{values}{grid}{', nullable: true' if self.nullable else ''}{more}}}"
         )
+
+    def _end(self, bound: float | str | None, outwards: Callable[[float], int]) -> str:
+        """A bound; of whole numbers one between two of them moves outwards."""
+        if bound is None or isinstance(bound, str):
+            return _json(bound)
+        if self.type == "integer":
+            return _plain(outwards(bound))
+        return _plain(tidy(bound) if self.more is None else bound)
+
+    @property
+    def _grid(self) -> str:
+        """Decimals and step of real numbers whose bounds are too narrow or too wide for the usual
+        ones.
+        """
+        low, high = self.bounds
+        if self.type != "real" or not (
+            isinstance(low, int | float) and isinstance(high, int | float) and high - low > 0
+        ):
+            return ""
+        digit = math.floor(math.log10(high - low))
+        if digit < 0:
+            return f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}"
+        return f", step: {10 ** (digit - 9)}" if high - low >= 1e12 else ""
 
     def filled(self) -> DraftColumn:
         """With something in the place of what has to be filled in, to see whether all else
@@ -157,6 +162,10 @@ class Draft:
     """Where one person may have several rows: the column that names them, and how many rows of each
     enter a release.
     """
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    """All keys of a contract but its name, place and columns, if a data contract states them: then
+    label, epsilon and person are its own.
+    """
 
     @property
     def looked(self) -> bool:
@@ -191,6 +200,8 @@ class Draft:
     @property
     def text(self) -> str:
         """The file."""
+        if self.stated:
+            return self._as_stated
         ignore = f", ignore: {_json(list(self.ignored))}" if self.ignored else ""
         missing = f", missing: {_json(self.missing)}" if self.missing else ""
         written = "".join(f", {key}: {_json(value)}" for key, value in self.written.items())
@@ -200,18 +211,6 @@ class Draft:
             f"{self.person[1]}}}, "
             if self.person
             else ""
-        )
-        marks = [
-            f"{FILL_IN}{column.note and f'; {column.note}'}"
-            if column.is_open
-            else MARK
-            if self.looked
-            else ""
-            for column in self.columns
-        ]
-        columns = "\n".join(
-            f"  {column.line}  {mark}".rstrip()
-            for column, mark in zip(self.columns, marks, strict=True)
         )
         person = (
             ""
@@ -254,11 +253,38 @@ name: {self.name}
 {"draft: true" + chr(10) if self.looked else ""}source: {{file: {_json(self.file)}{written}{missing}{ignore}}}
 {left_out}privacy: {{{unit}sampling_rate: {sampling_rate(self.population)}, budget: {{epsilon: {self.epsilon:g}}}}}{sizes}
 columns:
-{columns}
+{self._columns}
 {label}
 {person}# Bins, groups, attributes of local methods and sentences are derived from the columns: `dpicl contract check {self.name}` shows them,
 # and `bins`, `groups`, `local` and `prompts` state others. Where a value may be missing, a column says `nullable: true`.
 """  # noqa: E501
+
+    @property
+    def _columns(self) -> str:
+        marks = [
+            f"{FILL_IN}{column.note and f'; {column.note}'}"
+            if column.is_open
+            else MARK
+            if self.looked
+            else ""
+            for column in self.columns
+        ]
+        return "\n".join(
+            f"  {column.line}  {mark}".rstrip()
+            for column, mark in zip(self.columns, marks, strict=True)
+        )
+
+    @property
+    def _as_stated(self) -> str:
+        """The file, of a contract that is stated whole but for its place."""
+        source: dict[str, Any] = {"file": self.file, **self.stated.get("source", {})}
+        source |= self.written
+        if self.ignored:
+            source["ignore"] = [*source.get("ignore", []), *self.ignored]
+        first = {"version": 2, "name": self.name, **self.stated, "source": source}
+        left_out = "".join(f"# left out: {line}\n" for line in self.left_out)
+        keys = "\n".join(f"{key}: {_flow(value)}" for key, value in first.items())
+        return f"{_head(self)}\n{keys}\n{left_out}columns:\n{self._columns}\n"
 
     @property
     def left_out(self) -> list[str]:
@@ -349,6 +375,15 @@ def _key(name: str) -> str:
     if _BARE.fullmatch(name) and name.isprintable() and name.lower() not in _WORDS:
         return name
     return _json(name)
+
+
+def _flow(value: Any) -> str:
+    """A value of any kind in one line."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_key(str(key))}: {_flow(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_flow, value))}]"
+    return _plain(value) if isinstance(value, float) else _json(value)
 
 
 def _json(value: Any) -> str:

@@ -32,6 +32,7 @@ from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import BOOLEANS, FALSE, TRUE, type_of
 from dpicl.contract.columns.date import moment
 from dpicl.contract.draft import GROUPS, UNNAMED, DraftColumn, can_be_named
+from dpicl.contract.odcs import MORE, stated_in
 from dpicl.ground.errors import DataError, DeclarationError, ParameterError
 from dpicl.ground.nouns import many
 from dpicl.ground.records import read_bytes
@@ -73,6 +74,7 @@ _ARROW_TYPES = {
     "datetime": (pa.types.is_timestamp,),
 }
 """A Table Schema's name of a type, and what recognises it in a Parquet file."""
+ODCS = "the ODCS data contract"
 _LONGEST_NOTE = 120
 _UNIQUE = "a value of its own in every row, as an identifier has"
 
@@ -124,6 +126,7 @@ class _Told(_Open):
     title: str = ""
     description: str = ""
     groups: dict[str, Any] = {}
+    more: dict[str, Any] | None = None
 
 
 class _TableSchema(_Open):
@@ -241,6 +244,18 @@ class _Odcs(_Open):
     """An ODCS data contract."""
 
     tables: Annotated[tuple[_OdcsTable, ...], Field(min_length=1, alias="schema")]
+    status: Any = None
+    description: Any = None
+    custom: tuple[dict[str, Any], ...] = Field((), alias="customProperties")
+
+    def stated(self, where: str) -> dict[str, Any]:
+        """What it states of a contract of ours, if it is one."""
+        content = stated_in(self.custom, where)
+        if not content:
+            return {}
+        if isinstance(self.description, dict) and self.description.get("purpose"):
+            content["description"] = self.description["purpose"]
+        return content | ({"draft": True} if self.status == "draft" else {})
 
 
 @dataclass(frozen=True)
@@ -253,6 +268,10 @@ class PublishedSchema:
     """Those that a contract can describe, as far as the schema says."""
     ignored: dict[str, str]
     """{column that a contract cannot describe: why}."""
+    stated: dict[str, Any]
+    """All other keys of a contract, if it is one of ours that was written as an ODCS data
+    contract.
+    """
 
 
 def read_schema(path: Path, file: str, table: str | None = None) -> PublishedSchema:
@@ -269,7 +288,9 @@ def read_schema(path: Path, file: str, table: str | None = None) -> PublishedSch
         ParameterError: `table` is given for a schema of one table without a name.
         DataError: it cannot be read.
     """
-    kind, name, told = _parquet(path) if path.suffix == ".parquet" else _text(path, file, table)
+    kind, name, told, stated = (
+        _parquet(path) if path.suffix == ".parquet" else _text(path, file, table)
+    )
     if table is not None and not name:
         raise ParameterError("table", table, f"no such option: {path.name} is of one table")
     twice = len(told) - len({column.name for column in told})
@@ -282,13 +303,14 @@ def read_schema(path: Path, file: str, table: str | None = None) -> PublishedSch
         f"{kind} {path.name}" + (f", table {name}" if name else ""),
         tuple(column for column in drafted.values() if isinstance(column, DraftColumn)),
         {name: column for name, column in drafted.items() if isinstance(column, str)},
+        stated,
     )
 
 
 _Table = tuple[tuple[str, ...], Callable[[], Sequence[_Told]]]
 """Names of a table, none where it is the only one, and its columns."""
-_Read = tuple[str, str, Sequence[_Told]]
-"""Kind of a schema, name of the table, and columns."""
+_Read = tuple[str, str, Sequence[_Told], dict[str, Any]]
+"""Kind of a schema, name of the table, columns, and other keys of a contract."""
 
 
 def _parquet(path: Path) -> _Read:
@@ -312,7 +334,7 @@ def _parquet(path: Path) -> _Read:
             name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)
         )
         told.append(_Told(name=field.name, type=next(kinds, "")))
-    return "the footer of", "", told
+    return "the footer of", "", told, {}
 
 
 def _text(path: Path, file: str, table: str | None) -> _Read:
@@ -324,7 +346,7 @@ def _text(path: Path, file: str, table: str | None) -> _Read:
             expected = f"a .parquet file, or JSON or YAML with {_SHAPES}"
             raise DeclarationError(path.name, "", "is not JSON", expected) from None
         content = parse_yaml(raw, path.name)
-    kind, key, tables = _tables(content, path.name)
+    kind, key, tables, stated = _tables(content, path.name)
     wanted = table or file.split(".")[0]
     named = [one for one in tables if wanted in one[0] or not one[0]]
     if table is None and len(tables) == 1:
@@ -338,33 +360,38 @@ def _text(path: Path, file: str, table: str | None) -> _Read:
             f"one; name it with --table, of: {few}",
         )
     ((names, columns),) = named
-    return kind, names[0] if names else "", columns()
+    return kind, names[0] if names else "", columns(), stated
 
 
-def _tables(content: Any, where: str) -> tuple[str, str, list[_Table]]:
-    """Which kind of schema it is, where its tables are, and these."""
+def _tables(content: Any, where: str) -> tuple[str, str, list[_Table], dict[str, Any]]:
+    """Which kind of schema it is, where its tables are, these, and other keys of a contract."""
     keys = content.keys() if isinstance(content, dict) else set()
     tables: list[_Table]
     if keys >= {"kind", "schema"} and content["kind"] == "DataContract":
+        odcs = validate(_Odcs, content, where)
+        stated = odcs.stated(where)
         tables = [
-            ((one.name, one.physical_name.rpartition(".")[2]), partial(_of_odcs, one, where))
-            for one in validate(_Odcs, content, where).tables
+            (
+                (one.name, one.physical_name.rpartition(".")[2]),
+                partial(_of_odcs, one, where, of_ours=bool(stated)),
+            )
+            for one in odcs.tables
         ]
-        return "the ODCS data contract", "schema", tables
+        return ODCS, "schema", tables, stated
     if keys & {"models", "seeds", "snapshots", "sources"}:
         dbt = validate(_DbtFile, content, where)
         some = [*dbt.models, *dbt.seeds, *dbt.snapshots]
         some += [table for source in dbt.sources for table in source.tables]
         tables = [((one.name,), partial(_of_dbt, one, where)) for one in some]
-        return "the dbt properties", "models", tables
+        return "the dbt properties", "models", tables, {}
     if "properties" in keys:
-        return "the JSON Schema", "properties", [((), partial(_of_json, content, where))]
+        return "the JSON Schema", "properties", [((), partial(_of_json, content, where))], {}
     if "fields" in keys:
-        return "the Table Schema", "fields", [((), partial(_of_fields, content, where))]
+        return "the Table Schema", "fields", [((), partial(_of_fields, content, where))], {}
     if "resources" in keys:
         resources = validate(_DataPackage, content, where).resources
         tables = [(_names(one), partial(_of_fields, one.table, where)) for one in resources]
-        return "the Data Package", "resources", tables
+        return "the Data Package", "resources", tables, {}
     raise DeclarationError(where, "", "is no schema of a table", _SHAPES)
 
 
@@ -470,7 +497,7 @@ def _dbt_test(test: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return str(name).rpartition(".")[2], stated
 
 
-def _of_odcs(table: _OdcsTable, where: str) -> list[_Told]:
+def _of_odcs(table: _OdcsTable, where: str, *, of_ours: bool) -> list[_Told]:
     """Columns of an ODCS data contract. A check that some values may fail lists none."""
     told = []
     for column in table.properties:
@@ -492,10 +519,14 @@ def _of_odcs(table: _OdcsTable, where: str) -> list[_Told]:
             kind = physical
         pattern = re.sub(r"[^A-Za-z-]", "", str(options.get("format", "")))[:10]
         form = "default" if pattern in ("", "yyyy-MM-dd") else pattern
-        groups = (one.get("value") for one in column.custom if one.get("property") == GROUPS)
+        custom = {one.get("property"): one.get("value") for one in column.custom}
+        more = custom.get(MORE) or {} if of_ours else None
+        if isinstance(more, dict) and "categories" in more:
+            limits["enum"], kind = more["categories"], "string"
+            more = {key: value for key, value in more.items() if key != "categories"}
         meaning = column.description or column.business_name
         named = column.physical_name or column.name
-        told.append(_told(named, kind, limits, meaning, where, next(groups, None), form))
+        told.append(_told(named, kind, limits, meaning, where, custom.get(GROUPS), form, more))
     return told
 
 
@@ -507,10 +538,11 @@ def _told(
     where: str,
     groups: Any = None,
     form: str = "default",
+    more: dict[str, Any] | None = None,
 ) -> _Told:
-    content = {"name": name, "type": kind, "constraints": limits, "description": meaning}
-    content["format"] = form
-    return validate(_Told, content | {"groups": groups or {}}, f"{where}: column {name}")
+    content: dict[str, Any] = {"name": name, "type": kind, "constraints": limits}
+    content |= {"description": meaning, "format": form, "groups": groups or {}, "more": more}
+    return validate(_Told, content, f"{where}: column {name}")
 
 
 def _column(told: _Told) -> DraftColumn | str:
@@ -528,28 +560,19 @@ def _column(told: _Told) -> DraftColumn | str:
         return _UNIQUE
     note, nullable = _printable(told.description or told.title), limits.required is False
     groups = {code: str(as_written(group)) for code, group in told.groups.items()}
+    made = partial(DraftColumn, name, nullable=nullable, note=note, more=told.more)
     if limits.enum or kind in ("string", "boolean"):
         truth = told.false_values + told.true_values if kind == "boolean" else ()
         stated = limits.enum or tuple(dict.fromkeys(told.groups.values())) or truth
         if kind == "boolean" and all(str(as_written(value)) in BOOLEANS for value in stated):
-            return DraftColumn(
-                name, "boolean", categories=(FALSE, TRUE), nullable=nullable, note=note
-            )
+            return made("boolean", categories=(FALSE, TRUE))
         kinds, texts = type_of(stated), tuple(str(as_written(value)) for value in stated)
-        return DraftColumn(
-            name,
-            "category",
-            categories=texts,
-            value_type=kinds,
-            nullable=nullable,
-            note=note,
-            groups=groups,
-        )
+        return made("category", categories=texts, value_type=kinds, groups=groups)
     low, high = (
         _bound(stated, is_date=not TYPES[_TYPES[kind]].plain)
         for stated in (limits.minimum, limits.maximum)
     )
-    return DraftColumn(name, _TYPES[kind], (low, high), nullable=nullable, note=note)
+    return made(_TYPES[kind], (low, high))
 
 
 def _printable(text: str) -> str:

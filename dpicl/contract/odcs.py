@@ -1,25 +1,64 @@
 """A contract of a table as an Open Data Contract Standard data contract, for catalogues and tools
 that read these.
 
-Columns become properties with their public bounds and categories, by which `contract new --schema`
-makes the same columns of it. What ODCS has no key for, the unit of protection, neighbours and
-budget among it, are custom properties.
+Columns become properties with their public bounds and categories. What ODCS has no key for is in
+custom properties: unit of protection, neighbours and budget each under a name of its own, and the
+rest as the contract has it. `contract new --schema` makes the same contract of it, but for where
+its rows are, or refuses the file: a cap or a unit that were lost would be other ones in silence.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import yaml
 
+from dpicl.contract.base import IN_FULL
 from dpicl.contract.columns import Column
 from dpicl.contract.columns.base import MISSING
 from dpicl.contract.columns.category import CategoryColumn, value_of
 from dpicl.contract.columns.date import DateColumn
+from dpicl.contract.declared import Privacy, Releases
 from dpicl.contract.draft import GROUPS, typed_groups
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
+from dpicl.ground.errors import DeclarationError, one_of
+from dpicl.ground.validation import validate
+
+MORE = "dpiclColumn"
+"""The custom property of a column that holds those of its keys that ODCS has none for."""
+_REST = "dpiclContract"
+"""The custom property that holds the contract's other keys."""
+_FACTS = {
+    "privacyUnit": ("privacy", "unit"),
+    "privacyPersonColumn": ("privacy", "person", "id_column"),
+    "privacyMaxRowsPerPerson": ("privacy", "person", "max_rows"),
+    "privacyMaxRowsPerPersonInHorizon": ("privacy", "person", "max_rows_in_horizon"),
+    "privacyNeighbours": ("privacy", "neighbours"),
+    "privacySamplingRate": ("privacy", "sampling_rate"),
+    "privacyReleasesEvery": ("releases", "every"),
+    "privacyHorizon": ("releases", "horizon"),
+    "privacyHorizonFirst": ("releases", "first"),
+    "privacyPublicBenchmark": ("privacy", "budget", "benchmark"),
+    "privacyEpsilonCap": ("privacy", "budget", "epsilon"),
+    "privacyDeltaCap": ("privacy", "budget", "delta"),
+    "privacyEpsilonByUser": ("privacy", "budget", "by"),
+    "predictedColumn": ("label", "column"),
+    "licence": ("source", "licence"),
+}
+"""{custom property: where a contract has it}."""
+_NEEDED = ("privacyUnit", "privacyNeighbours", "privacyReleasesEvery")
+_CAPS = ("privacyEpsilonCap", "privacyPublicBenchmark")
+_ELSEWHERE = {"name", "description", "draft", "columns"}
+"""Keys of a contract that ODCS has keys for."""
+_PLACES = {
+    *("bundled", "file", "folder", "deliveries", "undelivered", "moved_from"),
+    *("query", "frame", "openml", "uci"),
+}
+"""Keys of `source` that say where the rows are, which whoever reads the file back says anew."""
 
 _VERSION = "v3.1.0"
 _FORMATS = {"date": "yyyy-MM-dd", "datetime": "yyyy-MM-dd'T'HH:mm:ss"}
@@ -65,63 +104,157 @@ _Quoting.add_representer(str, _quoted)
 
 
 def _facts(contract: Contract) -> dict[str, Any]:
-    """What is protected, and what it may cost."""
-    privacy, budget = contract.privacy, contract.privacy.budget
-    facts: dict[str, Any] = {"privacyUnit": privacy.unit}
-    if contract.person is not None:
-        facts |= {
-            "privacyPersonColumn": contract.person.id_column,
-            "privacyMaxRowsPerPerson": contract.person.max_rows,
-        }
-    facts |= {
-        "privacyNeighbours": privacy.neighbours,
-        "privacySamplingRate": str(privacy.sampling_rate),
-        "privacyReleasesEvery": contract.releases.every,
-    }
-    if budget.epsilon is None:
-        facts["privacyPublicBenchmark"] = True
-    else:
-        facts |= {"privacyEpsilonCap": budget.epsilon, "privacyDeltaCap": budget.delta}
-    if contract.label_column is not None:
-        facts["predictedColumn"] = contract.label_column
-    return facts | {"licence": contract.source.licence}
+    """What is protected and what it may cost, stated or not, and the rest as it is stated."""
+    full = contract.model_dump(mode="json", context=IN_FULL)
+    rest = contract.model_dump(
+        mode="json",
+        context=IN_FULL,
+        exclude_unset=True,
+        exclude={**dict.fromkeys(_ELSEWHERE, True), "source": _PLACES},
+    )
+    said = {*_NEEDED, "licence"}
+    said |= set() if contract.releases.horizon is not None else {"privacySamplingRate"}
+    said |= set() if contract.is_benchmark else {"privacyDeltaCap"}
+    facts = {}
+    for name, path in _FACTS.items():
+        stated = _taken(rest, path)
+        value = _taken(full, path) if stated is None and name in said else stated
+        if value is not None and value is not False:
+            facts[name] = value
+    rest = {key: value for key, value in rest.items() if value not in ({}, None)}
+    return facts | ({_REST: rest} if rest else {})
+
+
+def _taken(content: dict[str, Any], path: Sequence[str]) -> Any:
+    """The value of a path, which the content no longer has; None where there is none. What is
+    empty then goes with it.
+    """
+    first, *below = path
+    value = content.get(first)
+    if not below or not isinstance(value, dict):
+        return None if below else content.pop(first, None)
+    inner = _taken(value, below)
+    if not value:
+        del content[first]
+    return inner
+
+
+def stated_in(custom: Sequence[Mapping[str, Any]], where: str) -> dict[str, Any]:
+    """Keys of a contract, without columns, that custom properties state; none where no property is
+    of a contract.
+
+    Raises:
+        DeclarationError: some of what a contract needs is missing, unknown, or stated twice.
+    """
+    pairs = [(str(one.get("property")), one.get("value")) for one in custom]
+    names = [name for name, _ in pairs]
+    known = {*_FACTS, _REST}
+    if not any(name in known for name in names if name.startswith(("privacy", "dpicl"))):
+        return {}
+    for name in names:
+        if name.startswith(("privacy", "dpicl")) and name not in known:
+            raise _wrong(where, name, "unknown property", one_of(name, sorted(known)))
+        if name in known and names.count(name) > 1:
+            raise _wrong(where, name, "is stated twice", "each property once")
+    lacking = [name for name in _NEEDED if name not in names]
+    if not {*_CAPS} & {*names}:
+        lacking.append(" or ".join(_CAPS))
+    if lacking:
+        raise _wrong(
+            where,
+            lacking[0],
+            "missing beside other properties of a contract",
+            "all of them, as `dpicl contract show NAME --as odcs` writes them",
+        )
+    facts = dict(pairs)
+    content = deepcopy(facts.get(_REST, {}))
+    keys = Contract.model_fields.keys() - _ELSEWHERE
+    if not isinstance(content, dict) or content.keys() - keys:
+        raise _wrong(where, _REST, "is no part of a contract", f"keys of {', '.join(sorted(keys))}")
+    for name, path in _FACTS.items():
+        if name in facts:
+            _put(content, path, facts[name], where, name)
+    _check(content, where)
+    return content
+
+
+def _put(content: dict[str, Any], path: Sequence[str], value: Any, where: str, name: str) -> None:
+    for key in path[:-1]:
+        content = content.setdefault(key, {})
+        if not isinstance(content, dict):
+            raise _wrong(where, _REST, f"has something else than a mapping as {key}", "a mapping")
+    if path[-1] in content:
+        raise _wrong(where, name, f"is stated by {_REST} too", "one of the two")
+    content[path[-1]] = value
+
+
+def _check(content: Mapping[str, Any], where: str) -> None:
+    """A property that breaks a rule is refused by its own name."""
+    named = {path: name for name, path in _FACTS.items()}
+    parts: dict[str, type[Privacy | Releases]] = {"privacy": Privacy, "releases": Releases}
+    for key, part in parts.items():
+        try:
+            validate(part, content[key], where)
+        except DeclarationError as error:
+            name = named.get((key, *error.key.split(".")), "")
+            raise _wrong(where, name, error.rule, error.expected) from None
+
+
+def _wrong(where: str, name: str, rule: str, expected: str) -> DeclarationError:
+    return DeclarationError(where, f"customProperties.{name}".rstrip("."), rule, expected)
 
 
 def _property(name: str, column: Column) -> dict[str, Any]:
     """A column: bounds as options of its type, categories as the values that all rows have."""
     told: dict[str, Any] = {"name": name, "required": not column.nullable}
+    custom = {}
     if isinstance(column, CategoryColumn):
         kind = column.value_type
-        listed = [value_of(category, kind) for category in column.categories if category != MISSING]
-        told["logicalType"] = _LOGICAL.get(kind, kind)
+        told["logicalType"] = "string" if column.groups else _LOGICAL.get(kind, kind)
         if column.groups:
-            told["logicalType"] = "string"
-            told["customProperties"] = _named({GROUPS: _all_groups(column)})
+            custom[GROUPS] = typed_groups(column.groups, kind)
         elif kind != "boolean":
-            arguments = {"validValues": listed}
+            arguments = {"validValues": _listed(column)}
             told["quality"] = [{"metric": "invalidValues", "arguments": arguments, "mustBe": 0}]
-        return told
-    low, high = column.bounds
-    told["logicalType"] = _LOGICAL.get(column.type, column.type)
-    told["logicalTypeOptions"] = {"minimum": low, "maximum": high}
-    if isinstance(column, DateColumn):
-        told["logicalTypeOptions"] = {
-            "format": _FORMATS[column.type],
-            "minimum": column.text(low),
-            "maximum": column.text(high),
-        }
-    return told
+    else:
+        low, high = column.bounds
+        told["logicalType"] = _LOGICAL.get(column.type, column.type)
+        told["logicalTypeOptions"] = {"minimum": low, "maximum": high}
+        if isinstance(column, DateColumn):
+            told["logicalTypeOptions"] = {
+                "format": _FORMATS[column.type],
+                "minimum": column.text(low),
+                "maximum": column.text(high),
+            }
+    if more := _more(column):
+        custom[MORE] = more
+    return told | ({"customProperties": _named(custom)} if custom else {})
 
 
-def _all_groups(column: CategoryColumn) -> dict[str, Any]:
-    """Groups in the type of the column's values; a category that no code has, or in another order,
-    as a code of itself.
-    """
-    groups, kind = dict(column.groups), column.value_type
-    listed = [category for category in column.categories if category != MISSING]
-    if listed != list(dict.fromkeys(groups.values())):
-        groups = {category: category for category in listed} | groups
-    return typed_groups(groups, kind)
+def _listed(column: CategoryColumn) -> list[Any]:
+    """Categories in the type of the column's values."""
+    kind = column.value_type
+    return [value_of(category, kind) for category in column.categories if category != MISSING]
+
+
+def _more(column: Column) -> dict[str, Any]:
+    """Keys of a column that do not follow from its other properties."""
+    more = column.model_dump(
+        mode="json",
+        context=IN_FULL,
+        exclude_unset=True,
+        exclude={"type", "bounds", "nullable", "categories", "groups"},
+    )
+    if isinstance(column, DateColumn) and column.bins:
+        more["bins"] = [column.text(edge) for edge in column.bins]
+    if isinstance(column, CategoryColumn):
+        if more.get("texts") == {MISSING: "unknown"}:  # of every nullable one
+            del more["texts"]
+        groups = [*dict.fromkeys(typed_groups(column.groups, column.value_type).values())]
+        truths = column.value_type == "boolean" and column.type == "category"
+        if truths or (groups and groups != _listed(column)):
+            more["categories"] = _listed(column)
+    return {key: value for key, value in more.items() if value is not None}
 
 
 def _named(facts: dict[str, Any]) -> list[dict[str, Any]]:

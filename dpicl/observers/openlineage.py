@@ -8,7 +8,7 @@ every client of OpenLineage.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import attr
 from openlineage.client.event_v2 import (
@@ -20,6 +20,11 @@ from openlineage.client.event_v2 import (
     RunState,
 )
 from openlineage.client.generated.base import DatasetFacet
+from openlineage.client.generated.job_type_job import JobTypeJobFacet
+from openlineage.client.generated.schema_dataset import (
+    SchemaDatasetFacet,
+    SchemaDatasetFacetFields,
+)
 from openlineage.client.transport.http import HttpConfig, HttpTransport
 
 import dpicl
@@ -43,7 +48,7 @@ class DpiclPrivacyDatasetFacet(DatasetFacet):
     delta: float
     account: str
     account_epsilon: float | None
-    """That the account had spent with this charge; None where nothing is at stake."""
+    """That the account has spent as the run ends; None where nothing is at stake."""
     simulation: bool
 
 
@@ -71,16 +76,28 @@ def _lineage(event: observed.RunEvent, namespace: str) -> RunEvent:
         eventType=RunState[event.state],
         eventTime=event.time.isoformat(timespec="seconds"),
         run=Run(runId=str(event.sitting)),
-        job=Job(namespace=namespace, name=event.pipeline),
-        inputs=[InputDataset(namespace=namespace, name=name) for name in event.datasets],
-        outputs=[_output(one, namespace) for one in event.certificates],
+        job=Job(namespace=namespace, name=event.pipeline, facets={"jobType": _JOB_TYPE}),
+        inputs=[
+            InputDataset(namespace=namespace, name=name, facets=_schema(event.columns.get(name)))
+            for name in event.datasets
+        ],
+        outputs=[_output(one, event.spent, namespace) for one in event.certificates],
         producer=_PRODUCER,
     )
 
 
-def _output(certificate: Certificate, namespace: str) -> OutputDataset:
+def _schema(columns: Mapping[str, str] | None) -> dict[str, DatasetFacet]:
+    if columns is None:
+        return {}
+    fields = [
+        SchemaDatasetFacetFields(name=name, type=kind, fields=None)
+        for name, kind in columns.items()
+    ]
+    return {"schema": SchemaDatasetFacet(fields=fields, producer=_PRODUCER)}
+
+
+def _output(certificate: Certificate, spent: Mapping[str, float], namespace: str) -> OutputDataset:
     loss, accounting = certificate.privacy_loss, certificate.accounting
-    spent = accounting.spent_after
     release = certificate.evidence.release_id
     facet = DpiclPrivacyDatasetFacet(
         release=release,
@@ -90,7 +107,7 @@ def _output(certificate: Certificate, namespace: str) -> OutputDataset:
         epsilon=loss.privacy_parameters.epsilon,
         delta=loss.privacy_parameters.delta,
         account=accounting.account,
-        account_epsilon=spent.epsilon if spent else None,
+        account_epsilon=spent.get(accounting.account) if accounting.spent_after else None,
         simulation=certificate.simulation,
         producer=_PRODUCER,
     )
@@ -99,3 +116,4 @@ def _output(certificate: Certificate, namespace: str) -> OutputDataset:
 
 
 _PRODUCER = f"urn:dpicl:{dpicl.__version__}"
+_JOB_TYPE = JobTypeJobFacet(processingType="BATCH", integration="DPICL", producer=_PRODUCER)

@@ -72,6 +72,8 @@ def write_certified(
         if os.path.lexists(place) and not _holds(place, wanted):
             raise ParameterError("out", place.name, "a new file; another one stands there")
     for place, wanted in files:
+        if _holds(place, wanted):  # of a call that is repeated: nothing is written
+            continue
         publish(place, lambda target, wanted=wanted: target.write(wanted))  # type: ignore[misc]
         if not _holds(place, wanted):
             raise ParameterError(
@@ -118,6 +120,15 @@ def verify_file(path: Path, *, key: str, certificate: Path | None = None) -> Cer
             f"another one"
         )
     return statement
+
+
+def is_certified(path: Path, settings: Settings) -> bool:
+    """Whether a file and its certificate are there, as this installation wrote them."""
+    try:
+        verify_file(path, key=trusted_key(settings))
+    except (CertificateError, ParameterError, OSError):
+        return False
+    return True
 
 
 def _holds(path: Path, content: bytes) -> bool:

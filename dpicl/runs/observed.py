@@ -18,10 +18,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -30,8 +30,11 @@ from threading import Thread
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
+from dpicl.contract import Contract
 from dpicl.ground.errors import DpiclError
 from dpicl.ground.installed import contributed, extra_of
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.release.certificate import Certificate
 from dpicl.release.certificate_issue import certify
 from dpicl.runs.draw import asked_of, facts_of
@@ -60,8 +63,14 @@ class RunEvent:
     """Names of contracts."""
     methods: tuple[str, ...]
     epsilons: tuple[float, ...]
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """{contract of a table: {column: its type}}, as the contract states them."""
     certificates: tuple[Certificate, ...] = ()
     """At the end: of all that is published of the run."""
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """At the end: {account that these were charged to: what it has spent by then}, which is more
+    than a certificate says of an earlier charge.
+    """
     results: tuple[Mapping[str, Any], ...] = ()
     """At the end: rows of results.csv."""
 
@@ -99,14 +108,17 @@ class _Observer(Thread):
             grid.datasets,
             grid.methods,
             grid.epsilons,
+            _columns(grid.datasets),
         )
         yield start
         state = self.ended.get()
+        certificates = tuple(_certificates(self._run, plan.units))
         yield replace(
             start,
             state=state,
             time=datetime.now(UTC),
-            certificates=tuple(_certificates(self._run, plan.units)),
+            certificates=certificates,
+            spent=_spent({one.accounting.account for one in certificates}),
             results=tuple(results_of(self._run, plan.units)),
         )
 
@@ -138,6 +150,24 @@ def observed(run: Path) -> Iterator[None]:
                 observer.join(max(0.0, until - time.monotonic()))
                 if observer.is_alive():
                     observer.warn(f"no answer within {SECONDS:g} s")
+
+
+def _columns(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Of texts, which have fields that nobody types, there are none."""
+    settings = Settings.current()
+    contracts = {name: settings.declared(name) for name in names}
+    return {
+        name: {column: stated.type for column, stated in contract.columns.items()}
+        for name, contract in contracts.items()
+        if isinstance(contract, Contract)
+    }
+
+
+def _spent(accounts: Collection[str]) -> dict[str, float]:
+    if not accounts:
+        return {}
+    with open_ledger(Settings.current()) as ledger:
+        return {name: ledger.spent(name).epsilon for name in accounts}
 
 
 def _certificates(run: Path, units: Iterable[str]) -> Iterator[Certificate]:

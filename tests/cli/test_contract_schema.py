@@ -312,7 +312,7 @@ def test_answers_are_a_contract_that_releases(
         "next: dpicl contract check customers; dpicl plan customers; dpicl protect customers --eps",
     ):
         assert phrase in told
-    assert "--epsilon 2 --shots 2" in told
+    assert "--epsilon 1 --shots 2" in told  # of a cap of 2
     contract = read(written)
     assert not contract.draft and contract.privacy.budget.epsilon == 2 and contract.version == 2
     assert contract.source.ignore == ("full name",) and contract.population == 4000
@@ -458,3 +458,64 @@ def test_a_dbt_file_is_a_draft_that_says_so_and_a_contract_leaves_for_catalogues
     assert again.columns == read(written).columns
     assert cli.refused("contract show customers --as xml") == "as=xml: expected odcs"
     assert "expected --schema beside it" in cli.refused(f"{NEW} --name x --table shop")
+
+
+@pytest.mark.parametrize(
+    ("cap", "part"), [("0.5", "0.2"), ("1", "0.5"), ("2", "1"), ("3", "1"), ("4", "2"), ("10", "5")]
+)
+def test_the_next_command_leaves_half_of_the_cap(
+    place: Place, cli: Cli, cap: str, part: str
+) -> None:
+    told = cli(f"{published(place, SCHEMAS['Table Schema'])} --epsilon {cap}")
+    assert f"dpicl protect customers --epsilon {part} --shots" in told
+
+
+CAPPED = """version: 2
+name: customers
+source: {file: customers.csv, missing: NA}
+privacy:
+  unit: person
+  person: {id_column: who, max_rows: 2}
+  neighbours: replace-one
+  sampling_rate: 1/2
+  budget: {epsilon: 0.5, by: {ann: 0.25}}
+columns:
+  age: {type: integer, bounds: [18, 100], bins: [30, 60]}
+  bought: {type: category, categories: ["no", "yes"]}
+label: {column: bought, parts: [rest, ["yes"]], question: Will they buy?}
+"""
+
+
+def test_a_data_contract_keeps_unit_cap_and_label(place: Place, cli: Cli, written: Path) -> None:
+    written.write_text(CAPPED)
+    path = place.root / "c.odcs.yaml"
+    path.write_text(cli("contract show customers --as odcs"))
+    told = cli(f"{NEW} --name back --schema {path}")
+    assert "Unit, neighbours, cap and all else are those of the ODCS data contract" in told
+    assert "protect back --epsilon 0.2 " in told
+    first, back = read(written), read(written.with_name("back.yaml"))
+    assert back == first.model_copy(update={"name": "back"})
+    for option in ("--epsilon 3", "--label age", "--ask"):
+        assert "no such option beside c.odcs.yaml" in cli.refused(
+            f"{NEW} --name more --schema {path} {option}"
+        )
+    path.write_text(path.read_text().replace("privacyMaxRowsPerPerson", "privacyMaxRows"))
+    assert cli.refused(f"{NEW} --name more --schema {path}").startswith(
+        "c.odcs.yaml: customProperties.privacyMaxRows: unknown property; expected one of"
+    )
+    assert not written.with_name("more.yaml").exists()
+
+
+def test_a_data_contract_of_others_states_no_privacy(place: Place, cli: Cli) -> None:
+    path = place.root / "theirs.odcs.yaml"
+    options = {"minimum": 18, "maximum": 100}
+    ages = [
+        {"name": name, "logicalType": "integer", "logicalTypeOptions": options}
+        for name in ("age", "size")
+    ]
+    theirs = {"kind": "DataContract", "schema": [{"name": "t", "properties": ages}]}
+    path.write_text(json.dumps(theirs))
+    assert (
+        "It states no privacy: unit row, neighbours add-or-remove-one, sampling rate 1 and cap "
+        "epsilon 3 are defaults of `contract new`; check them in theirs.yaml."
+    ) in cli(f"{NEW} --name theirs --schema {path}")

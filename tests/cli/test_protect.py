@@ -294,3 +294,33 @@ def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_i
     assert not out.exists() and "noisy" not in cli("budget")
     assert "charged now" in cli(f"{release} --anyway")
     assert "charged" in cli(f"{run} --dry-run --anyway")
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "other"),
+    [
+        ("protect {} --method gdp_tabicl --epsilon 1 --shots 2", "demos.jsonl", "--shots 4"),
+        ("synth {} --method mst_tabicl --epsilon 1 --rows 50 --card", "rows.csv", "--rows 60"),
+    ],
+)
+def test_a_command_that_is_repeated_after_it_ended_ends_well_and_changes_nothing(
+    place: Place, cli: Cli, table: str, command: str, name: str, other: str
+) -> None:
+    """As a scheduler repeats it."""
+    folder = place.root / "out"
+    folder.mkdir()
+    out = folder / name
+    line = f"{command.format(table)} --out {out}"
+    assert f"{name}: unchanged" not in cli(line)
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    spent = cli(f"budget {table} --json")
+    assert f"{name}: unchanged: " in cli(line)
+    assert "\n" in cli(f"{line} --dry-run")
+    assert spent == cli(f"budget {table} --json")
+    for another in (f"{line} {other}", f"{line} --epsilon 1.5"):  # other bytes, or another release
+        assert "expected a new file" in cli.refused(another)
+    assert spent == cli(f"budget {table} --json")
+    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    assert after == before
+    out.write_bytes(out.read_bytes() + b"\n")
+    assert f"out={name}: expected a new file" in cli.refused(line)

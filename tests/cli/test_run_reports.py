@@ -440,3 +440,15 @@ def test_a_dry_run_and_a_forecast_say_that_nothing_is_charged(shop_place: Place,
     planned(shop_place, schedule={"cron": "0 2 * * *"})
     assert CLIENTS_PAY in cli("run nightly --dry-run")
     assert "nightly: no account is charged" in cli("forecast")
+
+
+def test_a_broken_schedule_is_refused_before_a_forecast_is_said(
+    shop_place: Place, cli: Cli
+) -> None:
+    planned(shop_place, schedule={"cron": "0 6 * * 9"})
+    code, out, told = cli.whole("forecast")
+    assert (code, out) == (2, "")
+    assert told == (
+        "dpicl: pipelines.yaml: pipelines.nightly.schedule.cron: is no cron expression; expected "
+        "five fields such as `0 6 * * 1`\n"
+    )

@@ -278,6 +278,8 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
     (event, *_) = world.events(*wanted)
     assert event["resource"]["prefect.resource.id"] == "dpicl.account.till"
     assert event["payload"]["runs_left"] == 2
+    (charge,) = json.loads(world.dpicl("budget till --json").stdout)
+    assert charge["command"] == "run yearly"  # and not that of Prefect's process
     quoted = world.dpicl(
         "run yearly --datasets till --dry-run",
         COLUMNS="200",

@@ -55,14 +55,14 @@ def test_a_scheduled_run_says_that_it_begins_and_how_it_ended(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = Settings.from_environment()
-    with announced("nightly-1", settings):
+    with announced("nightly-1", settings, goes_on=False):
         pass
-    with pytest.raises(BudgetError), announced("nightly-2", settings):
+    with pytest.raises(BudgetError), announced("nightly-2", settings, goes_on=True):
         raise BudgetError("no")
     lines = [line.split(" ", 2)[2] for line in capsys.readouterr().err.splitlines()]
     assert lines == [
         "run nightly-1 begins",
         "run nightly-1 completed after 0 s",
-        "run nightly-2 begins",
+        "run nightly-2 goes on",
         "run nightly-2 failed by BudgetError after 0 s",
     ]

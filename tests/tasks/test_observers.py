@@ -18,6 +18,7 @@ import pytest
 
 from dpicl.ground import installed
 from dpicl.ground.errors import DpiclError
+from dpicl.home.settings import Settings
 from dpicl.runs import observed
 from tests.harness import Place, charged, free_port, install, rows, run_here, shop
 from tests.observers import lineage_server, mlflow_server, told_to_mlflow
@@ -88,7 +89,14 @@ def test_openlineage_gets_a_start_and_an_end_with_every_release(
     start, end = events
     assert (start["eventType"], end["eventType"]) == ("START", "COMPLETE")
     assert start["run"] == end["run"] and start["job"] == end["job"]
-    assert end["job"] == {"namespace": "dpicl", "name": "private", "facets": {}}
+    assert (end["job"]["namespace"], end["job"]["name"]) == ("dpicl", "private")
+    kind = end["job"]["facets"]["jobType"]
+    assert (kind["processingType"], kind["integration"]) == ("BATCH", "DPICL")
+    (read,) = end["inputs"]
+    columns = Settings.from_environment().contract(table).columns
+    assert [(one["name"], one["type"]) for one in read["facets"]["schema"]["fields"]] == [
+        (name, column.type) for name, column in columns.items()
+    ]
     assert [one["name"] for one in end["inputs"]] == [table] and start["outputs"] == []
     entries = {entry.release.release_id: entry.release for entry in charged(table)}
     assert {one["name"] for one in end["outputs"]} == {f"{table}/{name}" for name in entries}
@@ -99,7 +107,7 @@ def test_openlineage_gets_a_start_and_an_end_with_every_release(
         assert (facet["unit"], facet["neighbours"]) == ("row", "replace-one")
         assert (facet["method"], facet["account"]) == ("gdp_tabicl", table)
     spent = sorted(one["facets"]["dpicl_privacy"]["account_epsilon"] for one in end["outputs"])
-    assert spent == [1, 2]
+    assert spent == [2, 2]  # and not what it had spent with each
 
 
 def test_a_run_that_fails_is_told_as_failed_without_its_message(

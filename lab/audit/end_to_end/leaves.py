@@ -171,6 +171,18 @@ OBSERVED = (
             ("schemaURL", "the form of the event", _FACTS, True),
             ("job/namespace", "`OPENLINEAGE_NAMESPACE`", _FACTS, True),
             ("job/name", "the pipeline", _FACTS, True),
+            *(
+                (f"{facet}/{name}", what, _FACTS, True)
+                for facet in ("job/facets/jobType", "inputs/NUMBER/facets/schema")
+                for name, what in (
+                    ("_producer", "the program and its version"),
+                    ("_schemaURL", "the form of the facet"),
+                )
+            ),
+            ("job/facets/jobType/processingType", "`BATCH`", _FACTS, True),
+            ("job/facets/jobType/integration", "`DPICL`", _FACTS, True),
+            ("inputs/NUMBER/facets/schema/fields/NUMBER/name", "a column", _FACTS, True),
+            ("inputs/NUMBER/facets/schema/fields/NUMBER/type", "the column's type", _FACTS, True),
             ("inputs/NUMBER/namespace", "`OPENLINEAGE_NAMESPACE`", _FACTS, True),
             ("inputs/NUMBER/name", "a contract, and no address of its rows", _FACTS, True),
             ("outputs/NUMBER/namespace", "`OPENLINEAGE_NAMESPACE`", _FACTS, True),
@@ -189,7 +201,7 @@ OBSERVED = (
             ("epsilon", "what was charged", _CERTIFIED),
             ("delta", "what was charged", _CERTIFIED),
             ("account", "who paid", _CERTIFIED),
-            ("account_epsilon", "what the account had spent with it", _CERTIFIED),
+            ("account_epsilon", "what the account has spent as the run ends", _STATE),
             ("simulation", "whether the rows are public", _CERTIFIED),
         )
     ),
