@@ -60,8 +60,9 @@ _EXPLAINED = {
     "would have to move, 0 to 1, as releases simulated from this one have it on average.",
     "columns with the label": "The same of each column together with the label: how far the "
     "release may be off in what a column says of the label.",
-    "pairs of columns": "The same of two columns together: how far the release may be off in how "
-    "they depend on each other.",
+    "pairs of columns": "The same of two columns together, of those that were counted so: how far "
+    "the release may be off in how they depend on each other. What nothing counted, and what lies "
+    "within bins, is not kept, and no error says so.",
 }
 
 
