@@ -60,6 +60,8 @@ class DraftColumn:
     nullable: bool = False
     groups: Mapping[str, str] = field(default_factory=dict)
     """The map by which the categories are groups of codes, if they are."""
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing value in it."""
     note: str = ""
     """What its publisher says of it, for the person who fills it in."""
 
@@ -107,9 +109,10 @@ class DraftColumn:
                 grid = f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}"
             elif high - low >= 1e12:
                 grid = f", step: {10 ** (digit - 9)}"
+        words = f", missing: {_json(list(self.missing))}" if self.missing else ""
         return (
             f"{_key(self.name)}: {{type: "
-            f"{self.type}{values}{grid}{', nullable: true' if self.nullable else ''}}}"
+            f"{self.type}{values}{grid}{', nullable: true' if self.nullable else ''}{words}}}"
         )
 
     def filled(self) -> DraftColumn:
@@ -298,7 +301,9 @@ def assembled(stated: Draft, where: str) -> Draft:
             )
     elif positive:
         raise ParameterError(
-            "positive", ",".join(positive), "values of the column that --label names"
+            "positive",
+            ",".join(positive),
+            "values of a column that is predicted: name it as the label",
         )
     if not by_name.keys() - {label}:
         why = "".join(
