@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.ground.docstrings import with_arguments_of
-from dpicl.ground.errors import ParameterError
+from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.ground.nouns import many
 from dpicl.ground.progress import progress
-from dpicl.ground.typed_calls import typed_calls
+from dpicl.ground.typed_calls import typed_call, typed_calls
 from dpicl.ground.types import DEFAULT_DESIGN
 from dpicl.ground.warned import warn
-from dpicl.home.accounts import open_ledger, state_cap
+from dpicl.home.accounts import ledger_file, open_ledger, state_cap
 from dpicl.home.settings import Settings, check_restored, stated_home
 from dpicl.ledger import Account, Ledger
 from dpicl.ledger.budget import UserSpent
@@ -117,6 +117,18 @@ class Session:
             settings = replace(settings, contracts=Path(contracts).resolve())
         check_restored(settings.home)
         self._settings = settings
+
+    def __repr__(self) -> str:
+        """Where its accounts are and what is spent of them: facts of the ledger, of no row. Makes
+        no ledger where there is none.
+        """
+        file = ledger_file(self._settings)
+        try:
+            is_new = file is not None and not file.exists()
+            spent = [] if is_new else [str(account) for account in self.budget()]
+        except DpiclError as error:
+            spent = [str(error)]
+        return "\n  ".join([f"Session in {self._settings.home}", *(spent or ["nothing charged"])])
 
     def plan(
         self,
@@ -474,6 +486,7 @@ def _budget(ledger: Ledger, account: Account) -> AccountBudget:
     )
 
 
+@typed_call
 @with_arguments_of(
     Session.protect, home="the state home; by default that of the user, or `DPICL_HOME`."
 )

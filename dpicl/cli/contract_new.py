@@ -8,6 +8,7 @@ the question again.
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
 from dpicl.contract.declared import Budget, Person, Source
 from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assembled, can_be_named
+from dpicl.contract.draft_columns import DATES_OTHERWISE, NUMBERS_OTHERWISE
 from dpicl.contract.draft_schema import ODCS, PublishedSchema, read_schema
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.data.reading.look import looked_at, texts_of
@@ -32,6 +34,7 @@ from dpicl.data.reading.written import all_columns, looks_rewritten, written_as
 from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
 from dpicl.ground.files import PRIVATE_MODE, PUBLIC_MODE, write_text
 from dpicl.ground.nouns import many
+from dpicl.ground.printable import tell_holder
 from dpicl.ground.records import read_bytes, read_parquet
 from dpicl.ground.validation import validate
 from dpicl.ground.yaml_file import typed_value
@@ -42,6 +45,11 @@ from dpicl.quality import Quality
 from dpicl.quality.gate import doubtful
 from dpicl.quality.worth import ReleasePoint
 
+_WAYS = {
+    DATES_OTHERWISE: "of 25.11.2026 say --dates %d.%m.%Y",
+    NUMBERS_OTHERWISE: "of 3,5 say --decimal ,",
+}
+"""Why a column is left out, and what to do about it."""
 _EPSILONS = (1, 2, 3, 5, 10)
 _LONGEST_LINE, _LONGEST_NAME = 1 << 20, 60
 
@@ -73,8 +81,10 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     plain = re.sub("[^a-z0-9]+", "_", wanted.file.name.split(".")[0].lower()).strip("_")
     name = wanted.name or (plain if plain[:1].isalpha() else f"table_{plain}".rstrip("_"))[:40]
     if name in settings.contract_files():  # one that replaces a shipped contract is written by hand
+        exists = settings.contract_files()[name]
+        or_remove = ", or remove that file" * (exists.parent == settings.contracts)
         raise ParameterError(
-            "name", name, "another name: this contract exists; give one with --name"
+            "name", name, f"another one by --name: this contract exists, in {exists}{or_remove}"
         )
     draft = _draft(wanted, name, settings)
     contract = draft.contract()
@@ -92,6 +102,13 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
         f"{out}: a {kind} of {many(len(draft.columns), 'column')}{ignored}",
         *(f"left out: {line}" for line in draft.left_out),
     )
+    for column in draft.columns:
+        if column.missing:  # which are values of rows
+            words = json.dumps(list(column.missing), ensure_ascii=False)
+            tell_holder(
+                f"{column.name}: numbers but for these words, which the draft takes for missing "
+                f"values: `missing: {words}`; of all columns alike, `source: {{missing: {words}}}`"
+            )
     if draft.looked and draft.person is not None:
         say(
             f"{draft.person[0]} repeats: the draft protects persons, with at most "
@@ -172,11 +189,13 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
     if settings.data is None or not (
         place := (settings.data / wanted.file).resolve()
     ).is_relative_to(settings.data.resolve()):
+        here = "; say `export DPICL_DATA=$PWD`" if wanted.file.is_file() else ""
         raise ParameterError(
             "file",
             wanted.file.name,
             "a file below the folder that DPICL_DATA names: "
-            + ("it is not set" if settings.data is None else str(settings.data.resolve())),
+            + ("it is not set" if settings.data is None else str(settings.data.resolve()))
+            + here,
         )
     if wanted.table is not None and wanted.schema is None:
         raise ParameterError("table", wanted.table, "--schema beside it")
@@ -206,7 +225,8 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         return ask_contract(stated, wanted.epsilon)
     if not wanted.schema:
         rows, unread, written = _rows(place, source, written)
-        stated = looked_at(rows, replace(stated, ignored=unread, written=written), wanted.file.name)
+        stated = replace(stated, ignored=unread, written=written)
+        stated = looked_at(rows, stated, wanted.file.name, _WAYS)
     draft = assembled(stated, (wanted.schema or wanted.file).name)
     return replace(
         draft,

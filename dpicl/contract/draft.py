@@ -60,6 +60,8 @@ class DraftColumn:
     nullable: bool = False
     groups: Mapping[str, str] = field(default_factory=dict)
     """The map by which the categories are groups of codes, if they are."""
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing value in it."""
     note: str = ""
     """What its publisher says of it, for the person who fills it in."""
     more: Mapping[str, Any] | None = None
@@ -89,9 +91,10 @@ class DraftColumn:
                 values = f"{'' if follows else values}, groups: {_json(groups)}"
         grid = self._grid if self.more is None else ""
         more = "".join(f", {key}: {_flow(value)}" for key, value in (self.more or {}).items())
+        words = f", missing: {_json(list(self.missing))}" if self.missing else ""
         return (
             f"{_key(self.name)}: {{type: "
-            f"{self.type}{values}{grid}{', nullable: true' if self.nullable else ''}{more}}}"
+            f"{self.type}{values}{grid}{', nullable: true' if self.nullable else ''}{words}{more}}}"
         )
 
     def _end(self, bound: float | str | None, outwards: Callable[[float], int]) -> str:
@@ -324,7 +327,9 @@ def assembled(stated: Draft, where: str) -> Draft:
             )
     elif positive:
         raise ParameterError(
-            "positive", ",".join(positive), "values of the column that --label names"
+            "positive",
+            ",".join(positive),
+            "values of a column that is predicted: name it as the label",
         )
     if not by_name.keys() - {label}:
         why = "".join(

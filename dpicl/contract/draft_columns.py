@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from datetime import date, timedelta
 
 import numpy as np
@@ -61,14 +62,17 @@ _MARKERS = (
     "unknown",
 )
 """Words that stand for a missing number or date."""
+DATES_OTHERWISE = "dates that are not written as 2026-11-25"
+NUMBERS_OTHERWISE = "numbers that are not written as 1234.5, without a unit"
+"""Why a column is left out that may be one: how to have it all the same, `ways` says."""
 _LOOKS_LIKE = (
     (
         r"^(\d{1,2}|\d{4})[./ -]\d{1,2}[./ -](\d{1,2}|\d{4})\b",
-        "dates that are not written as 2026-11-25; of 25.11.2026 say --dates %d.%m.%Y",
+        DATES_OTHERWISE,
     ),
     (
         r"^\W{0,3}\d[\d.,' ]*\W?[A-Za-z]{0,3}$",
-        "numbers that are not written as 1234.5, without a unit; of 3,5 say --decimal ,",
+        NUMBERS_OTHERWISE,
     ),
 )
 """{pattern of every value: what else it may be}."""
@@ -78,6 +82,9 @@ _THOUSANDS = (
     "column down with `invalid: missing`"
 )
 """Of numbers some of which have such a mark."""
+_MOST_WORDS, _WORD = 3, re.compile(r"[^\d]{1,12}")
+"""Among numbers: so many words may stand for a missing one, and what each of them looks like."""
+_GROUPS = "; where all of them can be listed, `groups: {CODE: GROUP}` puts codes together"
 _ID = re.compile(r"(.*[\W_])?(id|uuid|index|row|nr|no)", re.IGNORECASE)
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
 """Between the words of a name such as ZipCode."""
@@ -107,7 +114,7 @@ _MOST_ROWS = 10
 
 
 def columns_of_rows(
-    table: pa.Table, label: str | None, positive: bool, where: str
+    table: pa.Table, label: str | None, positive: bool, where: str, ways: Mapping[str, str]
 ) -> tuple[list[DraftColumn], dict[str, str]]:
     """Columns that a contract can describe, in their order, and {column that it leaves out: why}.
 
@@ -116,6 +123,7 @@ def columns_of_rows(
         label: the column to predict, if one is.
         positive: whether some of its values count as Yes, so that it is one of categories.
         where: the file's name, for messages.
+        ways: {why a column is left out: what to do about it}, where something is.
 
     Raises:
         ParameterError: there is no such label, or a contract cannot describe it.
@@ -131,10 +139,11 @@ def columns_of_rows(
         )
         if isinstance(look, DraftColumn):
             described.append(look)
-        elif name == label:
-            raise ParameterError("label", label, f"another column; this one has {look}")
-        else:
-            ignored[name] = look
+            continue
+        why = "; ".join(filter(None, [look, ways.get(look)]))
+        if name == label:
+            raise ParameterError("label", label, f"another column; this one has {why}")
+        ignored[name] = why
     return described, ignored
 
 
@@ -212,7 +221,8 @@ def _draft_rows_column(
     is_key = _OTHER_ID.fullmatch(words) or (_is_a_person_s(words) and not _WHOM.fullmatch(words))
     if is_key and is_whole and not predicted:
         return listed if isinstance(listed, DraftColumn) else _NO_AMOUNT
-    number = _number(filled, name, nullable) if _all(filled, _NUMBER) else None
+    numbers, missing = _without_words(filled, _NUMBER)
+    number = _number(numbers, name, nullable, missing) if _all(numbers, _NUMBER) else None
     return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or listed
 
 
@@ -236,7 +246,32 @@ def _label(values: pa.ChunkedArray, name: str, positive: bool) -> DraftColumn | 
     return look
 
 
-def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | str | None:
+def _without_words(
+    filled: pa.ChunkedArray, pattern: str
+) -> tuple[pa.ChunkedArray, tuple[str, ...]]:
+    """Values of a pattern, and the few short words among them that seem to mean a missing one; all
+    values where these are no such words.
+    """
+    unique = pc.unique(filled)
+    others = unique.filter(pc.invert(pc.match_substring_regex(unique, pattern)))
+    if not 0 < len(others) <= most_words(len(unique) - len(others)):
+        return filled, ()
+    words = tuple(sorted(others.to_pylist()))
+    if not all(_WORD.fullmatch(word) for word in words):
+        return filled, ()
+    return filled.filter(pc.invert(pc.is_in(filled, others))), words
+
+
+def most_words(numbers: int) -> int:
+    """How many words may stand for a missing value among so many different numbers: none among a
+    few, which are categories with these.
+    """
+    return _MOST_WORDS if numbers > _FEW else 0
+
+
+def _number(
+    filled: pa.ChunkedArray, name: str, nullable: bool, missing: tuple[str, ...]
+) -> DraftColumn | str | None:
     """Numbers; None of a single one, which is a category."""
     numbers = pc.cast(filled, pa.float64()).to_numpy()
     low, high = float(numbers.min()), float(numbers.max())
@@ -247,9 +282,8 @@ def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn |
     bounds = tidy(math.floor(low / step) * step), tidy(math.ceil(high / step) * step)
     if max(map(abs, bounds)) > 2**53:
         return "numbers that doubles cannot tell apart"
-    return DraftColumn(
-        name, "integer" if _all(filled, _WHOLE) else "real", bounds, nullable=nullable
-    )
+    kind = "integer" if _all(filled, _WHOLE) else "real"
+    return DraftColumn(name, kind, bounds, nullable=nullable or bool(missing), missing=missing)
 
 
 def _date(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | None:
@@ -291,11 +325,13 @@ def _categories(
         every or (listed and 2 * len(counts) <= len(filled))
     ):
         dates, numbers = (
-            meaning if _all(filled, pattern) else "" for pattern, meaning in _LOOKS_LIKE
+            meaning if _all(_without_words(filled, pattern)[0], pattern) else ""
+            for pattern, meaning in _LOOKS_LIKE
         )
         if numbers and pc.any(pc.match_substring_regex(filled, _GROUPED)).as_py():
             numbers = _THOUSANDS
-        return dates or numbers or f"free text, names or more than {MOST_CATEGORIES} categories"
+        many = f"free text, names or more than {MOST_CATEGORIES} categories"
+        return dates or numbers or many + _GROUPS * (len(categories) > MOST_CATEGORIES)
     if all(category in BOOLEANS and category.isalpha() for category in categories):
         return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable)
     return DraftColumn(

@@ -19,6 +19,7 @@ from html import escape
 from typing import Any
 
 from dpicl.contract.draft import Draft, DraftColumn, assembled
+from dpicl.contract.draft_columns import DATES_OTHERWISE, NUMBERS_OTHERWISE
 from dpicl.data.reading.look import looked_at, texts_of
 from dpicl.data.reading.typed_columns import as_arrow
 from dpicl.ground.errors import ParameterError, one_of
@@ -27,6 +28,15 @@ from dpicl.ground.yaml_file import parse_yaml
 
 _NAME = "table"
 _OF_A_FILE = ("version", "name")
+_WAYS = {
+    DATES_OTHERWISE: (
+        'of 25.11.2026 in pandas: frame[NAME] = pd.to_datetime(frame[NAME], format="%d.%m.%Y")'
+    ),
+    NUMBERS_OTHERWISE: (
+        'of 3,5 in pandas: frame[NAME] = pd.to_numeric(frame[NAME].str.replace(",", "."))'
+    ),
+}
+"""Why a column is left out, and what to do about it in Python."""
 _TO_CHECK = "read off the rows: replace by what is publicly known"
 
 
@@ -127,7 +137,7 @@ def draft(
     where = "the data frame"
     texts, unread = texts_of(as_arrow(rows), where)
     stated = Draft(_NAME, where, (), label, tuple(positive), population=population, ignored=unread)
-    looked = looked_at(texts, stated, where)
+    looked = looked_at(texts, stated, where, _WAYS)
     found = assembled(looked, where)
     found = replace(found, columns=tuple(map(_without_bounds, found.columns)))
     content = parse_yaml(found.text.encode(), f"{_NAME}.yaml")

@@ -11,7 +11,7 @@ from inspect import Parameter, isfunction, signature
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
-from dpicl.ground.errors import ParameterError
+from dpicl.ground.errors import ParameterError, did_you_mean
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -34,7 +34,7 @@ _MEMBERS = {"a list of texts": "str", "a list of numbers": "float"}
 
 def typed_call(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function, which refuses an argument of another type than its annotation's by a
-    ParameterError.
+    ParameterError, and one of another name by a TypeError that says which was meant.
     """
     expected = {
         name: (kinds, "None" in written)
@@ -45,8 +45,19 @@ def typed_call(function: Callable[Arguments, Result]) -> Callable[Arguments, Res
         and {*written} <= {*_KINDS, "None"}
     }
 
+    parameters = signature(function).parameters
+    takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
+    names = [name for name in parameters if name != "self"]
+
     @wraps(function)
     def checked(*values: Arguments.args, **named: Arguments.kwargs) -> Result:
+        for name in named:
+            if name not in names and not takes_any:
+                # Python 3.11 says nothing of what was meant
+                raise TypeError(
+                    f"{function.__name__}() got an unexpected keyword argument {name!r}"
+                    f"{did_you_mean(name, names)}"
+                )
         for name, value in signature(function).bind(*values, **named).arguments.items():
             if name in expected and not _fits(value, *expected[name]):
                 kinds = " or ".join(shape for _, shape in expected[name][0])

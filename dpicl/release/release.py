@@ -425,7 +425,10 @@ class Release:
                 "".join(f"<td>{escape(_cell(value))}</td>" for value in row.values())
                 for row in rows.to_pylist()
             )
-            sample = f"<table><tr>{heads}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+            body = "".join(f"<tr>{row}</tr>" for row in cells)
+            table = f"<table><tr>{heads}</tr>{body}</table>"
+            # wider than a notebook it scrolls, and what is said below does not
+            sample = f'<div style="overflow-x: auto">{table}</div>'
         head = (
             f"<b>{escape(self.dataset)}</b>, released by {escape(self.method)} at &epsilon; = "
             f"{self.epsilon:g}"

@@ -91,7 +91,7 @@ def test_a_draft_releases_nothing_until_somebody_has_answered_for_it(
         ),
         (
             "customers.csv --positive yes",
-            "positive=yes: expected values of the column that --label names",
+            "positive=yes: expected values of a column that is predicted: name it as the label",
         ),
         (
             "../customers.csv --label bought --positive yes",
@@ -238,3 +238,28 @@ def test_a_folder_that_cannot_be_read_is_told_and_no_shipped_contract_stands_for
     Path("data_contracts").mkdir()
     Path("data_contracts/texts").symlink_to("texts")  # round and round
     assert cli.refused("contract show ag_news").startswith("texts: cannot be read (")
+
+
+def test_a_file_in_the_working_directory_says_how_to_name_its_folder(
+    customers: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where DPICL_DATA is not set, and where it names another folder."""
+    data = customers.root / "data"
+    monkeypatch.chdir(data)
+    for known, said in (("", "it is not set"), (f"{customers.root}/contracts", "contracts")):
+        monkeypatch.setenv("DPICL_DATA", known)
+        refused = cli.refused(
+            "contract new ./customers.csv" if known == "" else f"contract new {data}/customers.csv"
+        )
+        assert said in refused and "; say `export DPICL_DATA=$PWD`" in refused
+    monkeypatch.chdir(customers.root)
+    monkeypatch.setenv("DPICL_DATA", "")
+    assert "export" not in cli.refused("contract new nowhere.csv")
+
+
+def test_a_contract_that_exists_is_named_with_its_file(customers: Place, cli: Cli) -> None:
+    cli(*NEW)
+    file = customers.root / "contracts" / "customers.yaml"
+    refused = cli.refused(" ".join(NEW))
+    assert f"this contract exists, in {file}, or remove that file" in refused
+    assert "another one by --name: " in refused

@@ -71,6 +71,61 @@ def test_what_the_options_would_say_is_flagged_where_they_are_not_given(
     assert "say so: --decimal , --dates %d.%m.%Y" in told + noted
 
 
+@pytest.mark.parametrize("options", ["--decimal ,", ""])
+def test_numbers_among_which_a_few_words_mean_missing_are_numbers(
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch, options: str
+) -> None:
+    """The words are values of rows: a terminal has them, and no file or log but the draft."""
+    lines = [
+        "crp;age;died",
+        *(f"{row},5;{row % 40};{'ja' if row % 3 else 'nein'}" for row in range(100)),
+    ]
+    lines += ["n.b.;5;ja", "<Fehler>;6;nein", ";7;ja"]
+    (place.root / "data" / "shop.csv").write_bytes("\n".join([*lines, ""]).encode("cp1252"))
+    line = f"contract new shop.csv --label died {options}"
+    if not options:
+        assert "numbers that are not written as 1234.5" in cli(line)
+        return
+    code, told, noted = cli.whole(line)
+    assert code == 0, noted
+    assert "n.b." not in told + noted
+    crp = drafted(place).columns["crp"]
+    assert (crp.type, crp.nullable, crp.missing) == ("real", True, ("<Fehler>", "n.b."))
+    rows = read_table(place.root / "data" / "shop.csv", drafted(place))
+    assert rows.column("crp").null_count == 3
+    (place.root / "contracts" / "shop.yaml").unlink()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    code, told, noted = cli.whole(line)
+    assert (
+        "crp: numbers but for these words" in noted and '`missing: ["<Fehler>", "n.b."]`' in noted
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("low", "high", "none", "much"), ("<0,3",), ("not measured at all",)]
+)
+def test_other_words_among_numbers_are_no_missing_values(
+    place: Place, cli: Cli, words: tuple[str, ...]
+) -> None:
+    """Too many, too long, or values themselves."""
+    lines = [
+        "crp,age,died",
+        *(f"{row}.5,{row},{row % 2}" for row in range(100)),
+        *(f'"{word}",7,1' for word in words),
+    ]
+    (place.root / "data" / "shop.csv").write_text("\n".join([*lines, ""]))
+    assert 'left out: "crp": ' in cli("contract new shop.csv --label died")
+
+
+def test_of_more_categories_than_a_list_has_the_way_out_is_named(place: Place, cli: Cli) -> None:
+    lines = ["icd,age,died", *(f"K{row % 300},{row % 40},{row % 2}" for row in range(3000))]
+    (place.root / "data" / "shop.csv").write_text("\n".join([*lines, ""]))
+    told = cli("contract new shop.csv --label died")
+    assert (
+        "more than 256 categories; where all of them can be listed, `groups: {CODE: GROUP}`" in told
+    )
+
+
 def test_of_a_file_with_a_schema_the_first_line_alone_is_read(place: Place, cli: Cli) -> None:
     fields = [
         {"name": "age", "type": "integer", "constraints": {"minimum": 18, "maximum": 90}},

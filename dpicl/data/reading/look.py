@@ -6,6 +6,7 @@ Guarantee   none: what is read here is private. It goes to the holder of the row
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ def texts_of(table: pa.Table, where: str) -> tuple[pa.Table, dict[str, str]]:
     return pa.table(texts), unread
 
 
-def looked_at(rows: pa.Table, stated: Draft, where: str) -> Draft:
+def looked_at(rows: pa.Table, stated: Draft, where: str, ways: Mapping[str, str]) -> Draft:
     """A draft with the columns that rows have, the word for missing values, and the column that
     names persons.
 
@@ -42,6 +43,7 @@ def looked_at(rows: pa.Table, stated: Draft, where: str) -> Draft:
         rows: every column as text: shape (rows, columns).
         stated: with a label, if there is one, and why columns are left out that are not in rows.
         where: what the rows are called in messages.
+        ways: {why a column is left out: what to do about it}, as `columns_of_rows` takes it.
 
     Raises:
         ParameterError: there is no such label, or a contract cannot describe it.
@@ -52,7 +54,7 @@ def looked_at(rows: pa.Table, stated: Draft, where: str) -> Draft:
     person = person_of_rows(rows, stated.label)
     if person is not None:
         rows = rows.drop_columns([person[0]])
-    columns, ignored = columns_of_rows(rows, stated.label, bool(stated.positive), where)
+    columns, ignored = columns_of_rows(rows, stated.label, bool(stated.positive), where, ways)
     return replace(
         stated,
         columns=tuple(columns),

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from dpicl.contract.columns.base import is_text
 from dpicl.contract.declared import CSV, TSV, Source
+from dpicl.contract.draft_columns import most_words
 from dpicl.contract.models import Contract
 from dpicl.data.reading.parse import check_commas, check_distinct
 from dpicl.data.reading.typed_columns import NO_DATE, as_utf8, is_bytes, texts
@@ -155,8 +156,9 @@ def all_columns(data: bytes, where: str, source: Source) -> pa.Table:
 
 
 def looks_rewritten(column: pa.ChunkedArray, source: Source) -> pa.ChunkedArray:
-    """A column of texts in our form where all its values but one, which may stand for a missing
-    one, are numbers with a decimal comma, or dates, as `source` says that they are written.
+    """A column of texts in our form where all its values but one, or a few among many numbers,
+    which may stand for a missing one, are numbers with a decimal comma, or dates, as `source` says
+    that they are written.
     """
     distinct = [text for text in column.unique().to_pylist() if text]
     form = source.dates if isinstance(source.dates, str) else None
@@ -165,7 +167,8 @@ def looks_rewritten(column: pa.ChunkedArray, source: Source) -> pa.ChunkedArray:
     for rewrite in rewrites:
         new = {text: rewrite(text) for text in distinct}
         fit = {text for text in distinct if _IN_OUR_FORM.match(new[text])}
-        if fit and len(fit) >= len(distinct) - 1:
+        others = max(1, most_words(len(fit))) if rewrite is with_point else 1
+        if fit and len(fit) >= len(distinct) - others:
             new |= {text: text for text in distinct if text not in fit}
             return rewritten(column, new.__getitem__).cast(pa.string())
     return column

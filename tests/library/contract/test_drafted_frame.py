@@ -106,6 +106,31 @@ def test_any_frame_is_drafted_alike(made: Any) -> None:
     assert counted["label"]["parts"] == ["rest", ["yes"]]
 
 
+def test_what_is_written_otherwise_is_mended_in_python() -> None:
+    """And no option of a command is named."""
+    frame = table().assign(
+        born=[f"{1 + row % 28}.{1 + row % 12}.{1950 + row % 50}" for row in range(400)],
+        price=[f"{row},5" for row in range(400)],
+    )
+    left_out = dpicl.draft(frame, label="bought").left_out
+    assert left_out["born"] == (
+        "dates that are not written as 2026-11-25; of 25.11.2026 in pandas: frame[NAME] = "
+        'pd.to_datetime(frame[NAME], format="%d.%m.%Y")'
+    )
+    assert left_out["price"].endswith('pd.to_numeric(frame[NAME].str.replace(",", "."))')
+    with pytest.raises(ParameterError, match="label=born: .*pd.to_datetime"):
+        dpicl.draft(frame, label="born")
+    mended = frame.assign(
+        born=pd.to_datetime(frame["born"], format="%d.%m.%Y"),
+        price=pd.to_numeric(frame["price"].str.replace(",", ".")),
+    )
+    columns = dpicl.draft(mended, label="bought")["columns"]
+    assert (columns["born"]["type"], columns["price"]["type"]) == ("date", "real")
+    with pytest.raises(ParameterError) as refused:
+        dpicl.draft(frame, positive=["yes"])
+    assert "--" not in str(refused.value)
+
+
 def test_what_cannot_be_drafted_is_one_sentence() -> None:
     with pytest.raises(ParameterError, match="label=boughtt.*the data frame"):
         dpicl.draft(table(), label="boughtt")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -63,6 +65,46 @@ def test_a_quality_is_read_as_sentences_and_as_a_frame() -> None:
 def test_a_missing_value_is_shown_as_pandas_does(release: dpicl.Release) -> None:
     shown = release._repr_html_()
     assert "&lt;NA&gt;" in shown and "<td>None</td>" not in shown
+
+
+def test_a_wide_table_scrolls_in_its_own_box(release: dpicl.Release) -> None:
+    """And what is said of the release does not."""
+    shown = release._repr_html_()
+    box = shown.partition('<div style="overflow-x: auto">')[2].partition("</div>")[0]
+    assert box.startswith("<table>") and box.endswith("</table>")
+    assert shown.count("<table>") == 1 and "<ul>" not in box
+
+
+def test_a_session_says_where_its_accounts_are_and_what_is_spent(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    session = dpicl.Session(home)
+    assert repr(session) == f"Session in {home}\n  nothing charged" and not home.exists()
+    frame = pd.DataFrame({"age": [20, 30] * 200, "bought": ["no", "yes"] * 200})
+    schema = {
+        "columns": {
+            "age": {"type": "integer", "bounds": [18, 99]},
+            "bought": {"type": "category", "categories": ["no", "yes"]},
+        }
+    }
+    session.protect(frame, schema, epsilon=1, account="shop", budget=3, anyway=True)
+    assert repr(session) == f"Session in {home}\n  shop: epsilon 1 of 3 by 1 release"
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda session: dpicl.protect("shop", eps=1), "'eps'; did you mean 'epsilon'?"),
+        (lambda session: session.protect("shop", epsilom=1), "'epsilom'; did you mean 'epsilon'?"),
+        (lambda session: dpicl.draft("shop", lable="x"), "'lable'; did you mean 'label'?"),
+        (lambda session: session.quote("shop", zzz=1), "'zzz'"),
+    ],
+)
+def test_an_argument_of_another_name_is_met_with_the_one_that_was_meant(
+    tmp_path: Path, call: Any, meant: str
+) -> None:
+    with pytest.raises(TypeError) as refused:
+        call(dpicl.Session(tmp_path))
+    assert str(refused.value).endswith(f"unexpected keyword argument {meant}")
 
 
 def test_a_predictor_says_what_it_was_fitted_on(release: dpicl.Release) -> None:
