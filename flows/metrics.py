@@ -37,6 +37,7 @@ from rich.console import Console
 import dpicl
 from dpicl.ground.errors import DpiclError, RunError
 from dpicl.ground.files import read_arrays, read_json
+from dpicl.ground.nouns import twelve_digits
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import ANCHOR, KEY, LEDGER, Settings
 from dpicl.ledger import Ledger
@@ -451,7 +452,7 @@ def _of_ledger(intact: bool | None, accounts: tuple[AccountFacts, ...]) -> Itera
         ("delta_cap", "delta_cap", "Delta that an account may spend."),
     ):
         values = {(account.name,): getattr(account, fact) for account in accounts}
-        known = {key: value for key, value in values.items() if value is not None}
+        known = {key: twelve_digits(value) for key, value in values.items() if value is not None}
         yield _gauge(f"dpicl_{name}", meaning, ["account"], known)
 
 

@@ -153,7 +153,7 @@ def _print_derived(contract: Contract) -> None:
         _few([f"{name} {bin_count(contract, name)}" for name in contract.features]),
     )
     answers = (
-        f"{contract.label_column}: {_KINDS[target.kind]} {_few(target.answers)}"
+        f"{contract.label_column} {target.count} ({_KINDS[target.kind]}): {_few(target.answers)}"
         if contract.label
         else _KINDS[target.kind]
     )

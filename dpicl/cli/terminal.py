@@ -27,6 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpicl.ground.errors import DpiclError
+from dpicl.ground.nouns import twelve_digits
 from dpicl.ground.printable import printable, unfiltered
 from dpicl.ground.progress import QUIET, bar
 from dpicl.ground.shutdown import SIGNALS, leave
@@ -111,7 +112,11 @@ def new_table(*heads: str) -> Table:
 
 def say_json(content: Any) -> None:
     """Print content for programs, on standard output; what has no bound is null."""
-    print(json.dumps(_without_infinity(content), ensure_ascii=False, indent=2))  # noqa: T201 - the output of a command
+    print(json.dumps(_changed(content, _bounded), ensure_ascii=False, indent=2))  # noqa: T201 - the output of a command
+
+
+def _bounded(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 class PrintedRow(Protocol):
@@ -132,23 +137,26 @@ def table_of(kind: type[PrintedRow], rows: Iterable[PrintedRow]) -> Table:
 
 
 def show(answer: object, text: Iterable[str | Table], *, as_json: bool) -> Console:
-    """Print an answer, as JSON or as its text; gives the console for notes on it."""
+    """Print an answer, as JSON or as its text; gives the console for notes on it. Sums of numbers
+    have twelve digits: 0.15, and not 0.15000000000000002.
+    """
     if as_json:
-        say_json(answer)
+        say_json(_changed(answer, twelve_digits))
         return errors
     for part in text:
         console.print(part, soft_wrap=isinstance(part, str))
     return console
 
 
-def _without_infinity(content: Any) -> Any:
+def _changed(content: Any, change: Callable[[float], float | None]) -> Any:
+    """Content with every number that is no whole one changed."""
     if is_dataclass(content) and not isinstance(content, type):
         content = asdict(content)
     if isinstance(content, dict):
-        return {name: _without_infinity(value) for name, value in content.items()}
+        return {name: _changed(value, change) for name, value in content.items()}
     if isinstance(content, list | tuple):
-        return [_without_infinity(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
+        return [_changed(value, change) for value in content]
+    return change(content) if isinstance(content, float) else content
 
 
 @dataclass

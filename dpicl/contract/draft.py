@@ -24,6 +24,7 @@ from dpicl.contract.load import parse_contract
 from dpicl.contract.models import Contract
 from dpicl.contract.parts import asked_about
 from dpicl.ground.errors import DataError, ParameterError
+from dpicl.ground.nouns import twelve_digits
 from dpicl.ground.yaml_file import parse_yaml
 
 MARK = "# LOOKED: replace by what is publicly known"
@@ -366,7 +367,7 @@ def can_be_named(name: str) -> bool:
 
 def tidy(value: float) -> float:
     """Without what binary numbers leave behind the twelfth digit."""
-    rounded = float(f"{value:.12g}")
+    rounded = twelve_digits(value)
     return int(rounded) if rounded.is_integer() else rounded
 
 

@@ -22,6 +22,7 @@ from dpicl.ground.installed import extra_of
 from dpicl.ground.printable import is_read_by_holder, printable
 
 _SHOWN_CHARACTERS = 300
+_LONG_LIST = 120
 _DETAILS: WeakKeyDictionary[BaseException, str] = WeakKeyDictionary()
 """Beside the errors: what shows, stores or pickles an error with all its attributes has none of
 it.
@@ -123,10 +124,16 @@ class ParameterError(DpiclError):
 
 def one_of(name: str, known: Iterable[str], those: str = "") -> str:
     """`one of a, b; did you mean 'a'?`, of names that are known, and what they are: for what a
-    message expects. The question stands there only where one of them is close.
+    message expects. The question stands there only where one of them is close, and before a list
+    that is long.
     """
     names = list(known)
     question = did_you_mean(name, names)
+    if question and len(", ".join(names)) > _LONG_LIST:
+        asked = question.removeprefix("; ")
+        listed = f"one of these ({asked}): {', '.join(names)}"
+        left = _SHOWN_CHARACTERS - len(those)
+        return (listed if len(listed) <= left else listed[: left - 1] + "…") + those
     listed = "one of " + ", ".join(names)
     end = those + question
     left = _SHOWN_CHARACTERS - len(end)

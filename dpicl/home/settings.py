@@ -372,6 +372,8 @@ class Settings:
         if self.named_contracts and not self.contracts.is_dir():
             raise ParameterError("DPICL_CONTRACTS", self.contracts.name, "a folder that is there")
         if name not in (names := known()):
+            own = self.own_names()
+            names = sorted(names, key=lambda known: known not in own)  # the user's own first
             raise ParameterError("dataset", repr(name[:60]), one_of(name, names))
         contract = load_contract(self.contract_files()[name])
         if not isinstance(contract, kind):

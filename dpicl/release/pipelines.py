@@ -345,8 +345,9 @@ def declared_pipelines(settings: Settings, *, models_alone: bool = False) -> Pip
     models = {name: model for name, model in shipped.models.items() if not is_model_folder(name)}
     return own.model_copy(
         update={
-            "models": {**models, **own.models},
-            "pipelines": {**behind, **own.pipelines},
+            # the user's own come first where they are listed
+            "models": {**own.models, **models, **own.models},
+            "pipelines": {**own.pipelines, **behind, **own.pipelines},
         }
     )
 

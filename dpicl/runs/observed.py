@@ -33,6 +33,7 @@ from uuid import UUID, uuid4
 from dpicl.contract import Contract
 from dpicl.ground.errors import DpiclError
 from dpicl.ground.installed import contributed, extra_of
+from dpicl.ground.nouns import twelve_digits
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.release.certificate import Certificate
@@ -167,7 +168,7 @@ def _spent(accounts: Collection[str]) -> dict[str, float]:
     if not accounts:
         return {}
     with open_ledger(Settings.current()) as ledger:
-        return {name: ledger.spent(name).epsilon for name in accounts}
+        return {name: twelve_digits(ledger.spent(name).epsilon) for name in accounts}
 
 
 def _certificates(run: Path, units: Iterable[str]) -> Iterator[Certificate]:

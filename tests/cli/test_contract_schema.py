@@ -145,6 +145,7 @@ def test_a_schema_that_says_all_is_a_contract_that_releases(
     assert gaps == [kind == "JSON Schema"] * 2
     checked = cli("contract check customers")
     assert checked.startswith("customers.yaml: ok: 6 columns, shots 1, 2, 4")
+    assert "bought 2 (yes or no): No, Yes" in checked
     add_dated_rows(place)
     releases(place, cli)
 

@@ -452,3 +452,14 @@ def test_a_broken_schedule_is_refused_before_a_forecast_is_said(
         "dpicl: pipelines.yaml: pipelines.nightly.schedule.cron: is no cron expression; expected "
         "five fields such as `0 6 * * 1`\n"
     )
+
+
+def test_own_pipelines_come_first_and_the_one_that_was_meant_before_all(
+    shop_place: Place, cli: Cli
+) -> None:
+    planned(shop_place)
+    with edited(shop_place.root / "pipelines.yaml") as declared:
+        declared["pipelines"] = {"nightly": declared["pipelines"]["nightly"]}
+    assert cli.refused("run nightl --dry-run").startswith(
+        "pipeline=nightl: expected one of these (did you mean 'nightly'?): nightly, "
+    )

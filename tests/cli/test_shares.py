@@ -46,6 +46,14 @@ def test_a_table_beyond_the_share_is_refused_and_opens_no_account(
     assert account["epsilon_spent"] == 0.5
 
 
+def test_a_sum_has_no_more_digits_than_its_terms(shared: Place, cli: Cli) -> None:
+    line = "synth shared --method mst_tabicl --rows 20 --anyway"
+    for epsilon in ("0.1", "0.2"):  # whose binary sum is 0.30000000000000004
+        cli(f"{line} --epsilon {epsilon} --out {shared.root / f'{epsilon}.csv'}")
+    printed = cli("budget --json")
+    assert '"epsilon_spent": 0.3,' in printed and "0000000" not in printed
+
+
 def test_a_refused_call_ties_no_file_to_an_account(shared: Place, cli: Cli) -> None:
     """By the name of an account that is open, whatever asks: a call, its price, or a list."""
     rows = pd.DataFrame({"on": [False, True] * 40})

@@ -275,8 +275,10 @@ class NumberColumn(AnyColumn):
         return [MISSING if isnan(number) else number for number in numbers.tolist()]
 
     def shown(self, value: float | str) -> float | str:
-        """A released value as tables for people have it."""
-        return value if self.plain else self.worded(value)
+        """A released value as tables for people have it, with the decimals that prompts show."""
+        if not self.plain:
+            return self.worded(value)
+        return value if isinstance(value, str) else float(self.text(value))
 
     @property
     def answers(self) -> tuple[str, ...]:

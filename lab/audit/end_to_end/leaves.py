@@ -104,7 +104,8 @@ STREAMS = (
     Leaf(
         "log",
         "lines of a log, as text or JSON",
-        f"{_FACTS}; counts are of releases, queries and clients' reports",
+        f"{_FACTS}; counts are of releases, queries and clients' reports; times, also of stages "
+        "that read private rows, are [not covered](../threat-model.md#not-covered)",
     ),
     Leaf(
         "tasks",

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 BROKEN: dict[str, tuple[Any, ...]] = {
-    "unknown key": ("colums", 1, "; did you mean 'columns'?"),
+    "unknown key": ("colums", 1, "one of these (did you mean 'columns'?): version"),
     "unknown key below": (
         "columns.age.bound",
         [0, 1],

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract
+from dpicl.contract.columns import IntegerColumn, RealColumn
+from dpicl.contract.columns.base import MISSING
 from dpicl.contract.draft import Draft, DraftColumn
 from dpicl.contract.load import contract_digest, parse_contract
 from dpicl.contract.parts import asked_about
@@ -186,3 +188,11 @@ def test_a_question_that_nobody_states_asks_for_the_value_of_a_column(
     assert draft.contract().target.question == f"Is the value of {words} ja?"
     plain = replace(draft, positive=()).contract()
     assert plain.target.question == f"What is the value of {words}?"
+
+
+def test_a_released_average_has_the_decimals_of_a_prompt() -> None:
+    whole = IntegerColumn(type="integer", bounds=(0, 100))
+    real = RealColumn(type="real", bounds=(0, 100), decimals=1)
+    assert (whole.shown(41.2967), whole.worded(41.2967)) == (41, "41")
+    assert (real.shown(41.2967), real.worded(41.2967)) == (41.3, "41.3")
+    assert whole.shown(MISSING) == MISSING
