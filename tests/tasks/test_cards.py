@@ -5,7 +5,6 @@ the columns, what was promised, and nothing of the rows.
 from __future__ import annotations
 
 import json
-from html import escape
 from pathlib import Path
 from typing import Any
 
