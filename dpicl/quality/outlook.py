@@ -296,8 +296,8 @@ def _count_of(contract: Contract, rows: int | None) -> int:
         count = published_rows(contract.name)
     if count is None:
         unstated = (
-            f"--rows NUMBER, as it is publicly known, or `population: NUMBER`, which "
-            f"{contract.name} does not state"
+            "--rows NUMBER (`rows=NUMBER`), as it is publicly known, or `population: NUMBER`, "
+            f"which {contract.name} does not state"
         )
         raise ParameterError("rows", "unknown", unstated)
     if count < 1:

@@ -172,7 +172,7 @@ class QuerySession:
             raise BudgetError(
                 f"account {name!r}: all {count} queries that were charged for are answered; "
                 f"expected a query that was asked before, "
-                f"or --again, which charges for {count} more"
+                f"or --again (`again=True`), which charges for {count} more"
             )
         release = self._release(self._next)
         self._next += 1
@@ -403,7 +403,7 @@ class EnsembleRelease:
             mark.unlink()
         raise LedgerError(
             f"{self._request.contract.name}: this release was charged before, and its slots are "
-            f"gone; restore private/ from a backup, or use --again"
+            f"gone; restore private/ from a backup, or use --again (`again=True`)"
         )
 
     def find(self, query: str) -> QuerySlot | None:

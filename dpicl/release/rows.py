@@ -284,8 +284,8 @@ def note_state(rows: Rows, names: Collection[str], drawn: Collection[str]) -> No
     if any(read_json(file) != state for file in earlier if file.exists()):
         tell_holder(
             f"{rows.contract.name}: its rows have changed since they were released from, and the "
-            f"release stands for its period; "
-            f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
+            "release stands for its period; a new period draws anew (`releases: {every: month}` in "
+            "the contract, or another period)"
         )
 
 

@@ -179,7 +179,7 @@ def test_what_the_contract_refuses_is_left_out_by_name() -> None:
 @pytest.mark.parametrize(
     ("rows", "epsilon", "how", "phrase"),
     [
-        (None, 1.0, {}, "rows=unknown: expected --rows NUMBER"),
+        (None, 1.0, {}, r"rows=unknown: expected --rows NUMBER \(`rows=NUMBER`\), as"),
         (0, 1.0, {}, "rows=0"),
         (10, 0.0, {}, "epsilons=.0.0.: expected a number >= 1e-06"),
         (10, math.inf, {}, "epsilons="),
