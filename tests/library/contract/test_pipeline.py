@@ -373,7 +373,7 @@ def test_own_pipelines_and_models_lie_over_the_shipped_ones(tmp_path: Path) -> N
     own = yaml.safe_dump({"pipelines": {"mine": GRID}, "models": {"near": {"kind": "fake"}}})
     declared = declared_pipelines(_settings(tmp_path, own))
     assert declared.version == 1
-    assert [*declared.pipelines] == [*shipped.pipelines, "mine"]
+    assert [*declared.pipelines] == ["mine", *shipped.pipelines]
     assert declared.models == {**shipped.models, "near": {"kind": "fake"}}
     assert model_named("bundled", _settings(tmp_path, own)).kind == "bundled"
     assert declared.pipelines["gdp-tabicl"] == shipped.pipelines["gdp-tabicl"]
