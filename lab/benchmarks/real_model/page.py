@@ -42,7 +42,7 @@ dpicl run real-tables --model smollm2 --run-id real-tables
 dpicl run real-texts --model smollm2 --run-id real-texts
 ```
 
-Each takes three hours on two idle cores, and goes on with `--resume`. From a clone,
+Each begins nothing new after three hours on two idle cores, and goes on with `--resume`; writing texts as long as those of agnews takes hours more. From a clone,
 `python -m lab.benchmarks.real_model collect .dpicl/runs/real-tables smollm2` keeps what a run answered, and `python -m lab.benchmarks.real_model write`
 writes this page."""  # noqa: E501
 HEAD = """# With a real language model
@@ -52,7 +52,7 @@ Written by `python -m lab.benchmarks.real_model write` from lab/benchmarks/real_
 _RULE = """A model's number is its share of right answers, mean of all seeds and draws, with a 95 % interval over queries and draws; *averaged*: the
 draws' probabilities averaged for each query. **Bold** is better than both the same model without demonstrations (zero-shot) and always giving the
 most frequent label, and † is worse than zero-shot, by intervals, paired by query, that exclude 0; of {count} conditions one in twenty would do so by
-chance. Beside it, on the same queries: zero-shot, the most frequent label (majority), and {others} on the same prompts. Logistic regression (LR) and
+chance. Of one draw (× 1) an interval is over queries alone: another release may lie outside it. Beside it, on the same queries: zero-shot, the most frequent label (majority), and {others} on the same prompts. Logistic regression (LR) and
 boosted trees (GB) are fitted on what was released and asked all held-out rows; of GDP-TabICL LR is diffprivlib's on the true rows at the same ε. On
 texts nothing is fitted: four are too few, and of votes nothing is released but answers. The bundled model was trained on tables alone. ‡: nine answers
 of ten or more are the same one. At ε = ∞ nothing is protected."""  # noqa: E501
@@ -315,11 +315,15 @@ def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
                 _number(first.beside["lr"]),
             ]
         )
-    count = len([one for one in found if one.place.is_private])
+    private = [one for one in found if one.place.is_private]
+    once = list(
+        dict.fromkeys(one.place.dataset for one in private if one.right.shape[:2] == (1, 1))
+    )
+    of_once = f"Of {words.listing(once)} one release was drawn for each. " if once else ""
     ways = [
         *(sentence.strip("*") for sentence in islice(first_sentences(found), 2)),
         (
-            f"[All {count}, with intervals](docs/real-model.md), at "
+            f"{of_once}[All {len(private)}, with intervals](docs/real-model.md), at "
             f"{words.listing([about.commit for about in abouts])}:"
         ),
     ]
