@@ -95,7 +95,7 @@ def test_what_tells_more_is_named_once_with_how_much_more_and_without_zeros(
     )
     shown = " ".join(" ".join(table).split())
     assert "0.0000" not in shown and "mine: none 3 1.0000 1.0000 holds" in shown
-    assert "one step tells 3 times what it states" in shown
+    assert "step tells 3 times what it states" in shown
 
 
 def test_rows_that_decide_what_is_asked_for_are_found() -> None:

@@ -26,7 +26,7 @@ from flows.metrics import RunReader
 from lab.compare.sides import side_of
 from tests.harness import REPOSITORY, Place, World, install, new_place, shop
 
-AN_INSTANT = 1e-5
+AN_INSTANT = 5e-5
 """Hours: nothing but the first begins in them."""
 GRID: dict[str, Any] = {
     "methods": ["gdp_tabicl", "mst_tabicl"],

@@ -56,7 +56,7 @@ ROWS: dict[str, tuple[list[str], str, list[str]]] = {
 def test_rows_of_one_type_are_drafted_in_it(name: str) -> None:
     values, expected, categories = ROWS[name]
     rows = pa.table({"y": values * 30, "z": [str(place % 7) for place in range(30 * len(values))]})
-    described, ignored = columns_of_rows(rows, "y", False, "rows.csv")
+    described, ignored = columns_of_rows(rows, "y", False, "rows.csv", {})
     read = read_back(described[0])
     assert not ignored and read.value_type == expected and list(read.categories) == categories
 
