@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -101,8 +100,6 @@ def sweep(
     """
     flow_run = scheduled_run()
     settings = Settings.from_environment()
-    if flow_run is not None:  # its process is Prefect's, whose name says nothing to who pays
-        settings = replace(settings, command=f"run {pipeline}")
     with settings.entered():
         log.info("%s: planning; tasks appear once contracts and models are checked", pipeline)
         if flow_run is None:

@@ -10,25 +10,27 @@ from dpicl.ground.nouns import many
 
 def most_rows(contract: Declared) -> str:
     """Of a contract that protects persons."""
-    return _bound(contract, "")
+    assert contract.privacy.person is not None
+    return _bound(contract, f"{contract.privacy.person.max_rows}")
 
 
 def person_rows(contract: Declared) -> str:
     """As a sentence; empty where rows are protected."""
-    if contract.privacy.person is None:
+    person = contract.privacy.person
+    if person is None:
         return ""
+    bound = _bound(contract, f"{many(person.max_rows, 'row')} of each person")
     return (
-        f"At most {_bound(contract, ' of each person')} entered, drawn at random: who has more "
-        "weighs less in the release than in the table."
+        f"At most {bound} entered, drawn at random: who has more weighs less in the release than "
+        "in the table."
     )
 
 
-def _bound(contract: Declared, whose: str) -> str:
+def _bound(contract: Declared, first: str) -> str:
+    """What enters in all, and first in a period where a horizon has several."""
     person = contract.privacy.person
-    assert person is not None
-    periods = len(contract.releases.calendar.periods) if contract.releases.horizon else 0
-    first = f"{many(person.max_rows, 'row')}{whose}" if whose else f"{person.max_rows}"
-    if not periods:
+    if person is None or not contract.releases.horizon:
         return first
+    periods = len(contract.releases.calendar.periods)
     back = ", corrections included" if contract.takes_back else ""
     return f"{first} in a period and {person.rows_in_horizon} in all {periods} periods{back}"

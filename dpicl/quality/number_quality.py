@@ -35,7 +35,13 @@ values are, of nine in ten columns of numbers of eight public tables.
 def number_quality(
     again: Replicates, cumulative: Sequence[float], far: Sequence[float], test: SplitTable | None
 ) -> Iterator[NumberQuality]:
-    """Columns of numbers, the label last."""
+    """Columns of numbers, the label last.
+
+    Args:
+        cumulative: of every column, the largest difference of shares below an edge of a bin.
+        far: of every column, t s of (1).
+        test: of a benchmark, the true rows.
+    """
     form = again.form
     meanings = [*form.features, *([form.label] if form.label else [])]
     chance = stream(0, "quality-values", again.point.contract.name, "").generator()

@@ -345,7 +345,7 @@ def declared_pipelines(settings: Settings, *, models_alone: bool = False) -> Pip
     models = {name: model for name, model in shipped.models.items() if not is_model_folder(name)}
     return own.model_copy(
         update={
-            # the user's own come first where they are listed
+            # named twice: the user's own come first where they are listed, and replace the others
             "models": {**own.models, **models, **own.models},
             "pipelines": {**own.pipelines, **behind, **own.pipelines},
         }

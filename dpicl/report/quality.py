@@ -60,9 +60,9 @@ _EXPLAINED = {
     "would have to move, 0 to 1, as releases simulated from this one have it on average.",
     "columns with the label": "The same of each column together with the label: how far the "
     "release may be off in what a column says of the label.",
-    "pairs of columns": "The same of two columns together, of those that were counted so: how far "
-    "the release may be off in how they depend on each other. What nothing counted, and what lies "
-    "within bins, is not kept, and no error says so.",
+    "pairs of columns": "The same of two columns together, of a method that counts some pairs of "
+    "these alone: how far the release may be off in how they depend on each other. Of pairs that "
+    "were not counted, and of what lies within bins, no error is known.",
 }
 
 
@@ -120,15 +120,11 @@ def verdict(quality: Quality, columns: Sequence[Shown]) -> str:
             else "A classifier that is fitted on them does better than guessing: AUC "
             f"{low:.2f} to {high:.2f}, where guessing has 0.5."
         )
-        no_more = [
-            score
-            for score in quality.scores
-            if score.measure == "accuracy" and not score.is_sure and low > _GUESSED
-        ]
-        if no_more:
+        accuracy = next((one for one in quality.scores if one.measure == "accuracy"), None)
+        if low > _GUESSED and accuracy is not None and not accuracy.is_sure:
             said.append(
                 "Its answers may be right no more often than always the most frequent one, which "
-                f"has {no_more[0].constant:.2f}."
+                f"has {accuracy.constant:.2f}."
             )
     return " ".join(said)
 

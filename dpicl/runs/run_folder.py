@@ -85,10 +85,11 @@ class Plan:
         return self.periods.get(dataset, ONCE)
 
     def settings(self, settings: Settings) -> Settings:
-        """Settings under which contracts are of the plan's editions."""
-        if self.editions:
-            return replace(settings, editions=tuple(sorted(self.editions.items())))
-        return settings
+        """Settings under which contracts are of the plan's editions, and its pipeline charges: the
+        process may be a worker's or Prefect's, whose name says nothing to who pays.
+        """
+        editions = tuple(sorted(self.editions.items())) if self.editions else settings.editions
+        return replace(settings, editions=editions, command=f"run {self.pipeline_name}")
 
     def contract_of(self, unit: Unit, declared: Declared) -> Declared:
         """The contract that a unit goes by: where the answers to queries are what is released, with

@@ -222,7 +222,7 @@ def test_the_readme_keeps_what_is_around_its_table() -> None:
     assert made.startswith(
         f"before\n{BEGIN}\nIn 1 of 2 private conditions on car"
     ) and made.endswith(f"{END}\nafter\n")
-    assert "| car, AIM-TabICL, k = 8 | 120 | .50 | .70 | " in made and "old" not in made
+    assert "| car, AIM-TabICL, k = 8 | 120 | .50 | .70 | " in made and "\nold\n" not in made
 
 
 @pytest.mark.quick("tables")

@@ -98,6 +98,8 @@ def test_openlineage_gets_a_start_and_an_end_with_every_release(
         (name, column.type) for name, column in columns.items()
     ]
     assert [one["name"] for one in end["inputs"]] == [table] and start["outputs"] == []
+    # on whatever process: a worker's name says nothing to who pays
+    assert {entry.by.command for entry in charged(table)} == {"run private"}
     entries = {entry.release.release_id: entry.release for entry in charged(table)}
     assert {one["name"] for one in end["outputs"]} == {f"{table}/{name}" for name in entries}
     for output in end["outputs"]:

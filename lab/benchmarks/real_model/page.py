@@ -323,7 +323,8 @@ def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
     ways = [
         *(sentence.strip("*") for sentence in islice(first_sentences(found), 2)),
         (
-            f"{of_once}[All {len(private)}, with intervals](docs/real-model.md), at "
+            f"{of_once}**Bold** is better than both, † worse than without data, ‡ one answer to "
+            f"nine of ten queries. [All {len(private)}, with intervals](docs/real-model.md), at "
             f"{words.listing([about.commit for about in abouts])}:"
         ),
     ]
