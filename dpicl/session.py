@@ -29,7 +29,7 @@ from dpicl.ground.progress import progress
 from dpicl.ground.typed_calls import typed_call, typed_calls
 from dpicl.ground.types import DEFAULT_DESIGN
 from dpicl.ground.warned import warn
-from dpicl.home.accounts import ledger_file, open_ledger, state_cap
+from dpicl.home.accounts import check_not_lost, ledger_file, open_ledger, state_cap
 from dpicl.home.settings import Settings, check_restored, stated_home
 from dpicl.ledger import Account, Ledger
 from dpicl.ledger.budget import UserSpent
@@ -125,6 +125,7 @@ class Session:
         file = ledger_file(self._settings)
         try:
             is_new = file is not None and not file.exists()
+            check_not_lost(self._settings)
             spent = [] if is_new else [str(account) for account in self.budget()]
         except DpiclError as error:
             spent = [str(error)]

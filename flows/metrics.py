@@ -241,8 +241,8 @@ class LedgerReader:
                     return None, _accounts(ledger)
             with open_ledger(self._settings) as opened:
                 opened.verify()
-                # Number and hash of the last record, which stands for all before it; no file before
-                # the first.
+                # Number and hash of the last record, which stands for all before it, and those
+                # of the record before; no file before the first.
                 end = self._anchor.read_bytes() if self._anchor.exists() else b""
                 if self._read is None or self._read[0] != end:
                     self._read = end, _accounts(opened)

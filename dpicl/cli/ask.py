@@ -35,7 +35,7 @@ from dpicl.data.reading.encode import encode_queries
 from dpicl.data.reading.queries import read_unlabelled
 from dpicl.data.text_records import plain_text
 from dpicl.ground.errors import DataError, DpiclError, ParameterError
-from dpicl.ground.files import write_text
+from dpicl.ground.files import publish, write_text
 from dpicl.ground.installed import extra_missing
 from dpicl.ground.randomness import Draws
 from dpicl.ground.records import read_bytes
@@ -136,6 +136,7 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
     settings = Settings.from_environment()
     where = _checked(files, request, settings)
     again = "unchanged: " if out.exists() else ""
+    left = {path for path in files.new if path != out and path.exists()}
     with one_ledger(settings):
         if os.path.lexists(certificate_of(out)):
             _check_charged(out, quote_of(request, settings))
@@ -147,10 +148,10 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
         with waiting("working out what the release is worth"):
             told = (*release.worth, release.statement, *release.spent, *release.caveats)
         note(f"{out.name}: {again}{what}", *dict.fromkeys(told))
-        if files.card:
+        if files.card and not left.issuperset(card_files(out)):
             release.card(out)
             note(f"{CARD}, {CROISSANT}: licence and publisher are left to fill in")
-        if files.quality is not None:
+        if files.quality is not None and files.quality not in left:
             from dpicl.report.quality import quality_page
 
             found = release.quality()
@@ -158,8 +159,12 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
                 page = quality_page(found, _columns(release))
             write_text(files.quality, page)
             note(str(found))
-        if files.plot is not None:
-            release.plot().savefig(files.plot, dpi=144)
+        if files.plot is not None and files.plot not in left:
+            picture, form = release.plot(), files.plot.suffix.removeprefix(".")
+            publish(files.plot, lambda file: picture.savefig(file, dpi=144, format=form))
+        if left:
+            names = ", ".join(sorted(path.name for path in left))
+            note(f"{names}: left as {'it stands' if len(left) == 1 else 'they stand'}")
         warn_of_caps(accounts_of([(request.dataset, release.method)], settings), settings)
 
 
@@ -237,13 +242,12 @@ def _checked(files: Files, request: ReleaseRequest, settings: Settings) -> Where
 def _check_new(paths: Sequence[Path], settings: Settings, out: Path | None) -> None:
     """Refuse a place where no file can be made, before anything is charged: a certificate alone is
     what a killed command may leave, which this one completes. A file with its certificate may be
-    that of the same command, and a card beside it too; whether they are is seen when their bytes
-    are made again.
+    that of the same command, which is seen when its bytes are made again; what stands beside it is
+    left as it is, as a card that was filled in.
     """
     repeated = out is not None and out.is_file() and is_certified(out, settings)
-    same = {out, *card_files(out)} if repeated and out is not None else set()
     for path in paths:
-        if path in same and path.is_file():
+        if repeated and path.is_file():
             continue
         try:
             if os.path.lexists(path):

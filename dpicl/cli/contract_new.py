@@ -107,7 +107,7 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
             words = json.dumps(list(column.missing), ensure_ascii=False)
             tell_holder(
                 f"{column.name}: numbers but for these words, which the draft takes for missing "
-                f"values: `missing: {words}`; of all columns alike, `source: {{missing: {words}}}`"
+                f"values: `missing: {words}`"
             )
     if draft.looked and draft.person is not None:
         say(

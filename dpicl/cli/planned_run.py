@@ -130,7 +130,7 @@ def _phase(folder: Path, plan: Plan) -> str:
     undrawn = [
         key for key in left if not (at[key] / METHODS[plan.units[key].method].artefact).exists()
     ]
-    if not left:
+    if at and not left:
         return "closing the workers" if (folder / REPORT).exists() else "writing the report"
     if undrawn:
         return f"reading rows and drawing releases of {many(len(undrawn), 'unit')}"

@@ -250,14 +250,18 @@ def _without_words(
     filled: pa.ChunkedArray, pattern: str
 ) -> tuple[pa.ChunkedArray, tuple[str, ...]]:
     """Values of a pattern, and the few short words among them that seem to mean a missing one; all
-    values where these are no such words.
+    values where these are no such words. A word that stands once and is not known for that may be
+    the value of one row.
     """
     unique = pc.unique(filled)
     others = unique.filter(pc.invert(pc.match_substring_regex(unique, pattern)))
     if not 0 < len(others) <= most_words(len(unique) - len(others)):
         return filled, ()
     words = tuple(sorted(others.to_pylist()))
-    if not all(_WORD.fullmatch(word) for word in words):
+    if not all(
+        word in _MARKERS or (_WORD.fullmatch(word) and pc.sum(pc.equal(filled, word)).as_py() > 1)
+        for word in words
+    ):
         return filled, ()
     return filled.filter(pc.invert(pc.is_in(filled, others))), words
 

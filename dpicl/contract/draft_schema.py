@@ -32,7 +32,7 @@ from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import BOOLEANS, FALSE, TRUE, type_of
 from dpicl.contract.columns.date import moment
 from dpicl.contract.draft import GROUPS, UNNAMED, DraftColumn, can_be_named
-from dpicl.contract.odcs import MORE, stated_in
+from dpicl.contract.odcs import MORE, held_by, stated_in
 from dpicl.ground.errors import DataError, DeclarationError, ParameterError
 from dpicl.ground.nouns import many
 from dpicl.ground.records import read_bytes
@@ -250,7 +250,12 @@ class _Odcs(_Open):
 
     def stated(self, where: str) -> dict[str, Any]:
         """What it states of a contract of ours, if it is one."""
-        content = stated_in(self.custom, where)
+        columns = [
+            {"name": column.name, "customProperties": column.custom}
+            for table in self.tables
+            for column in table.properties
+        ]
+        content = stated_in(self.custom, held_by(columns), where)
         if not content:
             return {}
         if isinstance(self.description, dict) and self.description.get("purpose"):

@@ -9,12 +9,14 @@ its rows are, or refuses the file: a cap or a unit that were lost would be other
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from dpicl.contract.base import IN_FULL
 from dpicl.contract.columns import Column
@@ -50,7 +52,10 @@ _FACTS = {
     "licence": ("source", "licence"),
 }
 """{custom property: where a contract has it}."""
-_NEEDED = ("privacyUnit", "privacyNeighbours", "privacyReleasesEvery")
+_ALL = "dpiclHolds"
+"""The custom property that names all the others, of the contract and of columns, as one text: a
+catalogue that keeps only some of them would change the contract."""
+_NEEDED = (_ALL, "privacyUnit", "privacyNeighbours", "privacyReleasesEvery")
 _CAPS = ("privacyEpsilonCap", "privacyPublicBenchmark")
 _ELSEWHERE = {"name", "description", "draft", "columns"}
 """Keys of a contract that ODCS has keys for."""
@@ -69,6 +74,9 @@ _LOGICAL = {"category": "string", "real": "number", "datetime": "timestamp"}
 
 def odcs_text(contract: Contract) -> str:
     """The data contract as YAML; its version has the digest of ours, and changes with it."""
+    facts = _facts(contract)
+    columns = [_property(name, column) for name, column in contract.columns.items()]
+    facts[_ALL] = json.dumps([*facts, *held_by(columns)], ensure_ascii=False)
     content = {
         "apiVersion": _VERSION,
         "kind": "DataContract",
@@ -81,14 +89,21 @@ def odcs_text(contract: Contract) -> str:
             {
                 "name": contract.name,
                 "logicalType": "object",
-                "properties": [
-                    _property(name, column) for name, column in contract.columns.items()
-                ],
+                "properties": columns,
             }
         ],
-        "customProperties": _named(_facts(contract)),
+        "customProperties": _named(facts),
     }
     return yaml.dump(content, Dumper=_Quoting, sort_keys=False, allow_unicode=True, width=100)
+
+
+def held_by(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Custom properties of the columns, as `column.property`."""
+    return [
+        f"{column['name']}.{one.get('property')}"
+        for column in columns
+        for one in column.get("customProperties", ())
+    ]
 
 
 class _Quoting(yaml.SafeDumper):
@@ -139,16 +154,21 @@ def _taken(content: dict[str, Any], path: Sequence[str]) -> Any:
     return inner
 
 
-def stated_in(custom: Sequence[Mapping[str, Any]], where: str) -> dict[str, Any]:
+def stated_in(
+    custom: Sequence[Mapping[str, Any]], of_columns: Collection[str], where: str
+) -> dict[str, Any]:
     """Keys of a contract, without columns, that custom properties state; none where no property is
     of a contract.
+
+    Args:
+        of_columns: `held_by` the columns.
 
     Raises:
         DeclarationError: some of what a contract needs is missing, unknown, or stated twice.
     """
     pairs = [(str(one.get("property")), one.get("value")) for one in custom]
     names = [name for name, _ in pairs]
-    known = {*_FACTS, _REST}
+    known = {*_FACTS, _REST, _ALL}
     if not any(name in known for name in names if name.startswith(("privacy", "dpicl"))):
         return {}
     for name in names:
@@ -156,17 +176,14 @@ def stated_in(custom: Sequence[Mapping[str, Any]], where: str) -> dict[str, Any]
             raise _wrong(where, name, "unknown property", one_of(name, sorted(known)))
         if name in known and names.count(name) > 1:
             raise _wrong(where, name, "is stated twice", "each property once")
-    lacking = [name for name in _NEEDED if name not in names]
-    if not {*_CAPS} & {*names}:
-        lacking.append(" or ".join(_CAPS))
-    if lacking:
+    facts = dict(pairs)
+    if lacking := _lacking(facts, of_columns, where):
         raise _wrong(
             where,
             lacking[0],
             "missing beside other properties of a contract",
             "all of them, as `dpicl contract show NAME --as odcs` writes them",
         )
-    facts = dict(pairs)
     content = deepcopy(facts.get(_REST, {}))
     keys = Contract.model_fields.keys() - _ELSEWHERE
     if not isinstance(content, dict) or content.keys() - keys:
@@ -176,6 +193,20 @@ def stated_in(custom: Sequence[Mapping[str, Any]], where: str) -> dict[str, Any]
             _put(content, path, facts[name], where, name)
     _check(content, where)
     return content
+
+
+def _lacking(facts: Mapping[str, Any], of_columns: Collection[str], where: str) -> list[str]:
+    """Properties that are not here: of those that a contract needs, and of those it was written
+    with.
+    """
+    lacking = [name for name in _NEEDED if name not in facts]
+    if not {*_CAPS} & {*facts}:
+        lacking.append(" or ".join(_CAPS))
+    try:
+        held = TypeAdapter(list[str]).validate_json(str(facts.get(_ALL, "[]")))
+    except ValidationError:
+        raise _wrong(where, _ALL, "is no list of names", "what was written there") from None
+    return lacking + [name for name in held if name not in {*facts, *of_columns}]
 
 
 def _put(content: dict[str, Any], path: Sequence[str], value: Any, where: str, name: str) -> None:

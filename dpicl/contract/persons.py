@@ -14,15 +14,23 @@ def most_rows(contract: Declared) -> str:
     return _bound(contract, f"{contract.privacy.person.max_rows}")
 
 
-def person_rows(contract: Declared) -> str:
-    """As a sentence; empty where rows are protected."""
+def person_rows(contract: Declared, *, is_local: bool) -> str:
+    """As a sentence; empty where rows are protected. Clients report so many rows, whatever they
+    have: how many they have would be told else.
+    """
     person = contract.privacy.person
     if person is None:
         return ""
-    bound = _bound(contract, f"{many(person.max_rows, 'row')} of each person")
+    rows = many(person.max_rows, "row")
+    if is_local:
+        again = ", some of them again where there are fewer" if person.max_rows > 1 else ""
+        return (
+            f"Each person reported {_bound(contract, rows)}, drawn at random{again}: all persons "
+            "weigh alike."
+        )
     return (
-        f"At most {bound} entered, drawn at random: who has more weighs less in the release than "
-        "in the table."
+        f"At most {_bound(contract, f'{rows} of each person')} entered, drawn at random: who has "
+        "more weighs less in the release than in the table."
     )
 
 

@@ -40,7 +40,7 @@ def conditional_form(form: RowForm, where: Where) -> tuple[RowForm, Weights]:
         ParameterError: names a column that is not released, a value that it cannot have, or a range
             of what has no order.
     """
-    meanings = [*form.features, *([form.label] if form.label else [])]
+    meanings = list(form.meanings)
     places = {meaning.column: place for place, meaning in enumerate(meanings)}
     weights = {}
     for name, asked in where.items():
@@ -56,7 +56,7 @@ def warn_of_whole_groups(form: RowForm, where: Where) -> None:
     """Say of codes in a condition that rows of their whole groups meet it: released rows have
     groups, and no codes.
     """
-    for meaning in filter(None, [*form.features, form.label]):
+    for meaning in form.meanings:
         asked = where.get(meaning.column)
         values = list(asked) if isinstance(asked, list | set | frozenset) else [asked]
         for value in values if meaning.groups else ():

@@ -48,7 +48,7 @@ def kept(
     form: RowForm, codes: np.ndarray, shares: np.ndarray, contract: Contract, *, shown: bool
 ) -> RelatedRows:
     """Those rows that keep all relations; `shown`: with the decimal places of demonstrations."""
-    meanings = [*form.features, *([form.label] if form.label else [])]
+    meanings = form.meanings
     places = {meaning.column: place for place, meaning in enumerate(meanings)}
     bins = form.encoding.decode(codes)
 

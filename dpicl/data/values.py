@@ -297,6 +297,11 @@ class RowForm:
     features: tuple[Meaning, ...]
     label: Meaning | None
 
+    @property
+    def meanings(self) -> tuple[Meaning, ...]:
+        """Of all columns, the label last."""
+        return (*self.features, *([self.label] if self.label else []))
+
     def seen(self, codes: np.ndarray) -> RowForm:
         """The same, numbers being where these released rows let expect them in their bins."""
         bins = self.encoding.decode(codes)
@@ -328,8 +333,7 @@ class RowForm:
         """
         bins = self.encoding.decode(codes)
         columns = {}
-        meanings = (*self.features, *([self.label] if self.label else []))
-        for place, meaning in enumerate(meanings):
+        for place, meaning in enumerate(self.meanings):
             unknown = bins[:, place] == UNKNOWN
             known = (
                 np.where(unknown, chance.integers(meaning.count, size=len(bins)), bins[:, place])

@@ -43,10 +43,9 @@ def number_quality(
         test: of a benchmark, the true rows.
     """
     form = again.form
-    meanings = [*form.features, *([form.label] if form.label else [])]
     chance = stream(0, "quality-values", again.point.contract.name, "").generator()
     doubts, middles = doubted_bounds(form, again.point.contract), again.numbers()
-    for place, meaning in enumerate(meanings):
+    for place, meaning in enumerate(form.meanings):
         if meaning.categories or not sum(meaning.shares):
             continue
         fullest = int(np.argmax(meaning.shares))
@@ -67,7 +66,8 @@ def number_quality(
                 )
                 half = float(np.hypot(far[place], _PLACED * wide))
                 low, high = np.clip([mean - half, mean + half], meaning.edges[0], meaning.edges[-1])
-                known = replace(known, mean=Mean(mean, float(low), float(high), half / spread))
+                if np.isfinite(half):  # every simulated release had values
+                    known = replace(known, mean=Mean(mean, float(low), float(high), half / spread))
         if test is not None:
             codes = again.model.bins[:, place]
             released = meaning.placed(codes, chance.random(len(codes)), meaning.digits)

@@ -60,7 +60,6 @@ from typing import Any
 
 import numpy as np
 from scipy import special
-from scipy.special import stdtrit
 
 from dpicl.contract.payment import UNPAID_TRUTH
 from dpicl.ground.errors import PrivacyError
@@ -190,10 +189,9 @@ class Replicates:
 
     def numbers(self) -> dict[Columns, np.ndarray]:
         """By column of plain numbers the mean of each of its bins, NaN of a missing one."""
-        meanings = [*self.form.features, *([self.form.label] if self.form.label else [])]
         return {
             (place,): meaning.means(self.sizes[place])
-            for place, meaning in enumerate(meanings)
+            for place, meaning in enumerate(self.form.meanings)
             if not meaning.categories and meaning.number.plain
         }
 
@@ -361,7 +359,7 @@ def quality_of(
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen = [*singles, *with_label, *pairs]
     found, cumulative, apart = again.errors(chosen, fewer)
-    far = float(stdtrit(fewer, (1 + LEVEL) / 2)) * apart
+    far = float(special.stdtrit(fewer, (1 + LEVEL) / 2)) * apart
     errors = dict(zip(chosen, found.tolist(), strict=True))
     parts = None
     if test is not None:

@@ -110,7 +110,7 @@ def shown(
     """
     again = Replicates(point, drawn, counter(progress, simulations))
     form = point.method.form(again.binned.contract, point.asked)
-    meanings = [*form.features, *([form.label] if form.label else [])]
+    meanings = form.meanings
     names = [meaning.column for meaning in meanings]
     for name in columns or ():
         if name not in names:
@@ -140,7 +140,6 @@ def beside_truth(
     """
     again = Replicates(point, drawn)
     sizes = again.sizes
-    meanings = [*again.form.features, *([again.form.label] if again.form.label else [])]
     return [
         Shown(
             (meaning.column,),
@@ -150,7 +149,7 @@ def beside_truth(
             *_ends([meaning]),
             tuple(marginal(true, (place,), sizes).tolist()),
         )
-        for place, meaning in enumerate(meanings)
+        for place, meaning in enumerate(again.form.meanings)
         if meaning.column in columns
     ]
 

@@ -32,6 +32,7 @@ from dpicl.contract.persons import person_rows
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.files import write_text
 from dpicl.ground.nouns import many
+from dpicl.methods import METHODS
 from dpicl.quality.worth import Quality
 from dpicl.release.certificate import Certificate, rounded
 from dpicl.release.certificate_files import certificate_of, public_key, verify_file
@@ -241,6 +242,7 @@ def _card(certificate: Certificate, columns: pa.Schema, release: Release, rows: 
     }
     meanings = _meanings(contract)
     quality = _quality(release, Path(file.name).suffix)
+    of_persons = person_rows(contract, is_local=METHODS[release.method].trust == "local")
     accounting = certificate.accounting
     facts = {**_privacy(certificate), "account": accounting.account}
     return "\n".join(
@@ -250,7 +252,7 @@ def _card(certificate: Certificate, columns: pa.Schema, release: Release, rows: 
             f"# {product.name}\n",
             *([] if product.description == _UNSAID else [f"{product.description}\n"]),
             f"{many(rows, 'row')} of {many(len(kinds), 'column')}, made of a private release.\n",
-            *(f"{sentence}\n" for sentence in [person_rows(contract)] if sentence),
+            *([f"{of_persons}\n"] if of_persons else []),
             f"> {certificate.certifies}\n",
             certificate.privacy_loss.statement + "\n",
             "| privacy | |\n| --- | --- |",

@@ -158,7 +158,8 @@ class Release:
             (_HELD_OUT, getattr(self.contract, "split", None)),
         )
         kept = (sentence for sentence, applies in said if applies)
-        return (*self.doubted_bounds, *filter(None, [person_rows(self.contract)]), *kept)
+        of_persons = person_rows(self.contract, is_local=local)
+        return (*self.doubted_bounds, *filter(None, [of_persons]), *kept)
 
     @property
     def certificate(self) -> Certificate:

@@ -35,7 +35,7 @@ from dpicl.report.columns import columns_svg
 from dpicl.report.decision import CELL, decision, gain_table, in_odds, leading, promised
 from dpicl.report.figures import Figures
 from dpicl.report.load import Manifest, ReleasedExamples, Run, demonstration_files
-from dpicl.report.opening import first_screen, lead, timed_stages
+from dpicl.report.opening import first_screen, lead, time_of
 from dpicl.report.sentences import formed
 from dpicl.report.tables import (
     METRICS,
@@ -384,10 +384,7 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     energy = run.manifest.energy
     by_stage = seconds.sum(axis=1)
     total = float(by_stage.sum())
-    summary = (
-        f"{words.duration(total)} together ({timed_stages(run.manifest)}); stages that ran in "
-        f"parallel are added up."
-    )
+    summary = f"{time_of(run, total)}; stages that ran in parallel are added up."
     if energy and run.manifest.simulated:
         summary += f" {sentences.energy_sentence(total, energy)}"
     yield Paragraph(summary)

@@ -152,17 +152,17 @@ def cost(run: Run) -> Iterator[str]:
     yield from promised(run.manifest)
     yield from paid(run.manifest)
     if len(run.timings):
-        took = words.duration(float(run.timings["seconds"].sum()))
-        yield f"took {took} ({timed_stages(run.manifest)})"
+        yield f"took {time_of(run, float(run.timings['seconds'].sum()))}"
 
 
-def timed_stages(manifest: Manifest) -> str:
-    """Those whose times a report has: how long private rows take would tell how many there are."""
-    return (
-        "work of all stages"
-        if manifest.simulated
-        else "stages that read private rows are not timed"
-    )
+def time_of(run: Run, seconds: float) -> str:
+    """So long, and which stages that is: how long private rows take would tell how many there
+    are.
+    """
+    if run.manifest.simulated:
+        return f"{words.duration(seconds)} (work of all stages)"
+    untimed = "the stages that read private rows, which are not timed"
+    return f"{words.duration(seconds)} beside {untimed}"
 
 
 def paid(manifest: Manifest) -> list[str]:

@@ -85,7 +85,8 @@ def quality_page(quality: Quality | TextQuality, columns: Sequence[Shown] = ()) 
         )
         rows = "Effective rows: so many rows without noise would have marginals as exact as these."
         opening = Pairs(tiles, are_tiles=True), Paragraph(rows)
-    if of_persons := person_rows(quality.point.contract):
+    is_local = quality.point.method.trust == "local"
+    if of_persons := person_rows(quality.point.contract, is_local=is_local):
         opening = *opening, Paragraph(of_persons)
     if columns and not extra_missing("matplotlib"):
         wide, narrow = (columns_svg(columns, most) for most in (BESIDE, 1))

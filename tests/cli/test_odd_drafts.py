@@ -80,7 +80,7 @@ def test_numbers_among_which_a_few_words_mean_missing_are_numbers(
         "crp;age;died",
         *(f"{row},5;{row % 40};{'ja' if row % 3 else 'nein'}" for row in range(100)),
     ]
-    lines += ["n.b.;5;ja", "<Fehler>;6;nein", ";7;ja"]
+    lines += [*2 * ["n.b.;5;ja", "<Fehler>;6;nein"], "NA;8;ja", ";7;ja"]
     (place.root / "data" / "shop.csv").write_bytes("\n".join([*lines, ""]).encode("cp1252"))
     line = f"contract new shop.csv --label died {options}"
     if not options:
@@ -90,24 +90,31 @@ def test_numbers_among_which_a_few_words_mean_missing_are_numbers(
     assert code == 0, noted
     assert "n.b." not in told + noted
     crp = drafted(place).columns["crp"]
-    assert (crp.type, crp.nullable, crp.missing) == ("real", True, ("<Fehler>", "n.b."))
+    assert (crp.type, crp.nullable, crp.missing) == ("real", True, ("<Fehler>", "NA", "n.b."))
     rows = read_table(place.root / "data" / "shop.csv", drafted(place))
-    assert rows.column("crp").null_count == 3
+    assert rows.column("crp").null_count == 6
     (place.root / "contracts" / "shop.yaml").unlink()
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     code, told, noted = cli.whole(line)
     assert (
-        "crp: numbers but for these words" in noted and '`missing: ["<Fehler>", "n.b."]`' in noted
+        "crp: numbers but for these words" in noted
+        and '`missing: ["<Fehler>", "NA", "n.b."]`' in noted
     )
 
 
 @pytest.mark.parametrize(
-    "words", [("low", "high", "none", "much"), ("<0,3",), ("not measured at all",)]
+    "words",
+    [
+        ("low", "high", "none", "much"),
+        ("<0,3",),
+        2 * ("not measured at all",),
+        ("n/a", "n/a", "Meyer"),
+    ],
 )
 def test_other_words_among_numbers_are_no_missing_values(
     place: Place, cli: Cli, words: tuple[str, ...]
 ) -> None:
-    """Too many, too long, or values themselves."""
+    """Too many, too long, values themselves, or that of one row."""
     lines = [
         "crp,age,died",
         *(f"{row}.5,{row},{row % 2}" for row in range(100)),

@@ -300,7 +300,11 @@ def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_i
     ("command", "name", "other"),
     [
         ("protect {} --method gdp_tabicl --epsilon 1 --shots 2", "demos.jsonl", "--shots 4"),
-        ("synth {} --method mst_tabicl --epsilon 1 --rows 50 --card", "rows.csv", "--rows 60"),
+        (
+            "synth {0} --method mst_tabicl --epsilon 1 --rows 50 --card --plot {1}/p.svg",
+            "rows.csv",
+            "--rows 60",
+        ),
     ],
 )
 def test_a_command_that_is_repeated_after_it_ended_ends_well_and_changes_nothing(
@@ -310,8 +314,10 @@ def test_a_command_that_is_repeated_after_it_ended_ends_well_and_changes_nothing
     folder = place.root / "out"
     folder.mkdir()
     out = folder / name
-    line = f"{command.format(table)} --out {out}"
+    line = f"{command.format(table, folder)} --out {out}"
     assert f"{name}: unchanged" not in cli(line)
+    if (card := folder / "README.md").exists():  # licence and publisher are filled in
+        card.write_text("license: cc0-1.0\n")
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
     spent = cli(f"budget {table} --json")
     assert f"{name}: unchanged: " in cli(line)

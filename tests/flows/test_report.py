@@ -380,7 +380,7 @@ def test_energy_and_co2_follow_from_equation_2(tmp_path):
     energy = {"power_watts": 300, "kg_co2_per_kwh": 0.3633}
     _, markdown = built(write_run(tmp_path, timings=timings, energy=energy, simulated=True))
     assert "this is 0.6000 kWh and 217.980 g CO₂eq" in markdown  # 300 W x 2 h / 1000, x 0.3633
-    assert " h together (work of all stages); stages" in markdown
+    assert " h (work of all stages); stages" in markdown
     assert mass(1.5) == "1.500 kg"
 
 
@@ -392,7 +392,9 @@ def test_of_private_rows_times_are_of_some_stages_and_no_energy_is_reckoned(tmp_
     energy = {"power_watts": 300, "kg_co2_per_kwh": 0.3633}
     budget = ["a: 1 release, charged now"]
     _, markdown = built(write_run(tmp_path, timings=timings, energy=energy, budget=budget))
-    assert "- took 60.0 min (stages that read private rows are not timed)." in markdown
+    assert (
+        "- took 60.0 min beside the stages that read private rows, which are not timed." in markdown
+    )
     assert "kWh" not in markdown and "all stages" not in markdown
     assert "- a: 1 release, charged now." in markdown
 

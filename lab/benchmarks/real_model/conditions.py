@@ -91,13 +91,15 @@ class Condition:
 
     @property
     def over_both(self) -> Gain:
-        """Over the better of no demonstrations and always giving the most frequent label."""
-        return min(self.gain, self.lead, key=lambda one: one.mean)
+        """Over the better of no demonstrations and always giving the most frequent label: that from
+        which less is surely gained.
+        """
+        return min(self.gain, self.lead, key=lambda one: one.mean - one.half)
 
     @property
     def is_better(self) -> bool:
         """Than both, beyond noise."""
-        return self.gain.sign == self.lead.sign == 1
+        return self.over_both.sign == 1
 
 
 @dataclass(frozen=True)

@@ -146,15 +146,17 @@ def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
 
 def _papers(said: Sequence[Direction]) -> str:
     parts = []
-    for is_true, some in (
-        (True, "more right answers with true data than without and than the most frequent label"),
-        (False, "more with the largest ε than with the least"),
+    for is_true, some, reverse in (
+        (
+            True,
+            "more right answers with true data than without and than the most frequent label",
+            "fewer than with the better of both",
+        ),
+        (False, "more with the largest ε than with the least", "the reverse"),
     ):
         of_kind = [one for one in said if (one.what == WITHOUT) is is_true]
         counted = [sum(one.verdict == verdict for one in of_kind) for verdict in (SHOWS, REVERSED)]
-        parts.append(
-            f"{some} {counted[0]} of {len(of_kind)} times (the reverse {counted[1]} times)"
-        )
+        parts.append(f"{some} {counted[0]} of {len(of_kind)} times ({reverse} {counted[1]} times)")
     return (
         f"What the papers find of large models shows with this small one so often: "
         f"{'; '.join(parts)}."

@@ -228,7 +228,12 @@ def test_shipped_contracts_leave_and_come_back(name: str, tmp_path: Path) -> Non
 
 def test_what_is_promised_is_among_the_custom_properties() -> None:
     custom = yaml.safe_load(odcs_text(contract()))["customProperties"]
-    assert {one["property"]: one["value"] for one in custom} == {
+    told = {one["property"]: one["value"] for one in custom}
+    held = json.loads(told.pop("dpiclHolds"))
+    of_columns = ["code.codeGroups", "cost.dpiclColumn", "icd.codeGroups", "icd.dpiclColumn"]
+    of_columns += ["level.codeGroups"]
+    assert sorted(held) == sorted([*told, *of_columns])
+    assert told == {
         "privacyUnit": "person",
         "privacyPersonColumn": "patient",
         "privacyMaxRowsPerPerson": 3,
@@ -251,11 +256,28 @@ def test_the_schema_refuses_what_is_no_data_contract() -> None:
     assert list(jsonschema.Draft201909Validator(SCHEMA).iter_errors(content))
 
 
+@pytest.mark.parametrize("kept", [str, (str, int, float)])
+def test_a_catalogue_that_keeps_no_lists_and_mappings_loses_no_contract_in_silence(
+    kept: Any, tmp_path: Path
+) -> None:
+    told = yaml.safe_load(odcs_text(contract()))
+    for holder in (told, *told["schema"][0]["properties"]):
+        custom = holder.get("customProperties", [])
+        holder["customProperties"] = [one for one in custom if isinstance(one["value"], kept)]
+    (tmp_path / "c.odcs.yaml").write_text(json.dumps(told))
+    with pytest.raises(DeclarationError, match="missing beside other properties of a contract"):
+        read_schema(tmp_path / "c.odcs.yaml", "rows.csv")
+
+
 @pytest.mark.parametrize(
     ("change", "phrase"),
     [
         ({"privacyEpsilonCap": None}, "privacyEpsilonCap or privacyPublicBenchmark: missing"),
         ({"privacyNeighbours": None}, "privacyNeighbours: missing beside other properties"),
+        ({"dpiclContract": None}, "dpiclContract: missing beside other properties"),
+        ({"privacySamplingRate": None}, "privacySamplingRate: missing beside other properties"),
+        ({"dpiclHolds": None}, "dpiclHolds: missing beside other properties"),
+        ({"dpiclHolds": "privacyUnit"}, "dpiclHolds: is no list of names"),
         ({"privacyUnit": "row"}, "has one of `unit: person` and `person` alone"),
         ({"privacyMaxRowsPerPerson": "3"}, "privacyMaxRowsPerPerson: got '3'; expected a whole"),
         ({"privacyEpsilonCaps": 3}, "privacyEpsilonCaps: unknown property; expected one of"),

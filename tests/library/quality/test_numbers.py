@@ -164,6 +164,21 @@ def test_intervals_of_means_hold_the_true_ones(epsilon: float) -> None:
     assert np.mean(held) >= 0.75
 
 
+def test_of_a_column_that_is_missing_in_some_simulations_no_mean_is_said(tmp_path: Path) -> None:
+    """Noise clears the one bin that has a row, in one of them at least."""
+    table = pa.table({"age": range(1000), "x": [7.5, *999 * [None]]})
+    columns = {
+        "age": {"type": "integer", "bounds": [0, 1000]},
+        "x": {"type": "real", "bounds": [0, 100], "nullable": True},
+    }
+    release = dpicl.protect(
+        table, {"columns": columns}, epsilon=20, account="x", budget=20, home=tmp_path
+    )
+    found = release.quality(10)
+    assert "nan" not in str(found) and "nan" not in quality_page(found)
+    assert {one.column: one.mean is None for one in found.numbers} == {"age": False, "x": True}
+
+
 def test_of_columns_that_are_even_whatever_the_rows_are_no_mean_is_said() -> None:
     table = parted(coded(CONTRACT, values(5500, 1, 1.0)), 1500)
     found = quality(table, "tab_pate", 1.0, count=4, declared=CONTRACT)

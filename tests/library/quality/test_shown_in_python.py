@@ -88,6 +88,8 @@ def test_a_session_says_where_its_accounts_are_and_what_is_spent(tmp_path: Path)
     }
     session.protect(frame, schema, epsilon=1, account="shop", budget=3, anyway=True)
     assert repr(session) == f"Session in {home}\n  shop: epsilon 1 of 3 by 1 release"
+    (home / "ledger.db").unlink()  # that releases were charged in
+    assert "nothing charged" not in repr(session) and "released/" in repr(session)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from dpicl.accounting.accountant import check
 from dpicl.accounting.guarantee import amplified_epsilon
 from dpicl.contract import Contract
+from dpicl.contract.persons import person_rows
 from dpicl.contract.pipeline import Unit
 from dpicl.data.reading.files import read_table, rows_digest
 from dpicl.data.reading.split import contributing_rows, reporting_rows, split_table
@@ -77,6 +78,18 @@ def test_everybody_reports_equally_often_and_as_evenly_as_possible(
     assert Counter(persons[row] for row in rows) == dict.fromkeys(held, MOST)
     for row, count in times.items():
         assert MOST // held[persons[row]] <= count <= -(-MOST // held[persons[row]])
+
+
+def test_how_many_rows_of_a_person_enter_is_said_by_who_draws_them() -> None:
+    assert person_rows(CONTRACT, is_local=False) == (
+        "At most 3 rows of each person entered, drawn at random: who has more weighs less in the "
+        "release than in the table."
+    )
+    assert person_rows(CONTRACT, is_local=True) == (
+        "Each person reported 3 rows, drawn at random, some of them again where there are fewer: "
+        "all persons weigh alike."
+    )
+    assert person_rows(small_contract(), is_local=True) == ""
 
 
 def test_every_row_of_a_person_is_as_likely_as_the_others() -> None:
