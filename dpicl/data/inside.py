@@ -4,8 +4,9 @@
          of the edge, so that every bin has its mass exactly
     (2)  at both ends   an exponential that falls from the edge towards the bound: in a last bin
          [a, b) of mass p the density p l e^(-l (x - a)) / (1 - e^(-l (b - a))), l such that it
-         begins as the two bins before it let expect, their logarithms being on a line; uniform
-         where that is below the mean density of the bin, p / (b - a)
+         begins as the two bins before it let expect, their logarithms being on a line, or midway
+         between them where the nearer one is a single number that more rows have; uniform where
+         that is below the mean density of the bin, p / (b - a)
     (3)  a number       x(F^-1(F(low) + share (F(high) - F(low))))
 
 Bounds are often far away from all values, so that numbers drawn evenly from a last bin are far too
@@ -59,9 +60,12 @@ class Inside:
 
 
 @lru_cache(maxsize=512)
-def inside(edges: tuple[float, ...], shares: tuple[float, ...]) -> Inside:
+def inside(edges: tuple[float, ...], shares: tuple[float, ...], grain: float = 0.0) -> Inside:
     """Of the bins between rising edges, one more than bins, that hold these shares of all rows;
     those that hold none are uniform.
+
+    Args:
+        grain: how far neighbouring numbers are apart, 0 where any number is possible.
     """
     widths = np.diff(edges).tolist()
     steps = np.linspace(0, 1, _STEPS + 1)
@@ -80,11 +84,14 @@ def inside(edges: tuple[float, ...], shares: tuple[float, ...]) -> Inside:
         curve[place] = np.interp(steps, mass, through)
     curve[[0, -1]] = steps
     curve[:, [0, -1]] = 0.0, 1.0
-    ends = (_rate(widths[:3][::-1], shares[:3][::-1]), _rate(widths[-3:], shares[-3:]))
+    ends = (
+        _rate(widths[:3][::-1], shares[:3][::-1], grain),
+        _rate(widths[-3:], shares[-3:], grain),
+    )
     return Inside(curve, ends)
 
 
-def _rate(widths: Sequence[float], shares: Sequence[float]) -> float:
+def _rate(widths: Sequence[float], shares: Sequence[float], grain: float) -> float:
     """Equation (2): l (b - a) of the last of two or three bins."""
     *before, beside, mass = shares
     *wide, width, last = widths
@@ -94,6 +101,8 @@ def _rate(widths: Sequence[float], shares: Sequence[float]) -> float:
     if before and before[0] > 0:
         slope = 2 * (near - math.log(before[0] / wide[0])) / (wide[0] + width)
         begins = near + min(slope, 0.0) * width / 2
+        if width <= grain:
+            begins = near - abs(slope) * width / 2
     ratio = math.exp(min(begins + math.log(last / mass), 700.0))
     low, high = 0.0, _STEEPEST
     # l (b - a) / (1 - e^(-l (b - a))) rises with l, from 1

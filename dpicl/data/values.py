@@ -165,7 +165,7 @@ class Meaning:
         if self.within:
             share = self._within(bins, share)
         if self.shares:
-            share = inside(self.ends, self.shares).drawn(bins, share)
+            share = inside(self.ends, self.shares, self.number.grain).drawn(bins, share)
         return np.where(missing, np.nan, placed(self.edges, digits, bins, share))
 
     def means(self, count: int) -> np.ndarray:

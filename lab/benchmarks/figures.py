@@ -4,6 +4,9 @@ A topic is a module with `PARTS` and `bench(PARTS)` at its end: `make bench TOPI
 `python -m lab.benchmarks.main table_5` for one part. With BENCH_SIZE=smoke each number that `sized`
 gives is its small one, and a figure that is short fails nothing: what is seen is whether a topic
 runs to its end.
+
+Of a topic that times (`bench(PARTS, alone=True)`) a part says what share of the machine others used
+meanwhile; its figures have no verdict, `disturbed`, where that is more than a tenth, and fail.
 """
 
 from __future__ import annotations
@@ -17,8 +20,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import psutil
+
 SMOKE = os.environ.get("BENCH_SIZE") == "smoke"
 _Size = TypeVar("_Size")
+_MOST_OF_OTHERS = 0.1
 
 
 def sized(whole: _Size, smoke: _Size) -> _Size:
@@ -31,6 +37,8 @@ class Figures:
     """Collected figures of one topic."""
 
     lines: list[tuple[str, str, str, bool]] = field(default_factory=list)
+    disturbed: set[str] = field(default_factory=set)
+    """Names of figures that were taken beside other work."""
 
     def at_least(self, name: str, value: float, goal: float, unit: str = "") -> None:
         """A figure that is good when large."""
@@ -55,8 +63,11 @@ class Figures:
         """
         print()
         for name, value, goal, good in self.lines:
-            print(f"figure {name}: {value} (goal {goal}) {'ok' if good else 'short'}")
-        sys.exit(0 if SMOKE or all(good for *_, good in self.lines) else 1)
+            verdict = "ok" if good else "short"
+            verdict = "disturbed" if name in self.disturbed else verdict
+            print(f"figure {name}: {value} (goal {goal}) {verdict}")
+        good = all(good for *_, good in self.lines) and not self.disturbed
+        sys.exit(0 if SMOKE or good else 1)
 
 
 Part = Callable[[Figures], None]
@@ -68,21 +79,38 @@ def name_of(part: Part) -> str:
     return part.__name__ if part.__name__ != "measure" else spec.name.rpartition(".")[2]
 
 
-def bench(parts: Sequence[Part], after: Part | None = None) -> None:
+def bench(parts: Sequence[Part], after: Part | None = None, *, alone: bool = False) -> None:
     """Measure the parts that the command line names, or all of them in their order; then do what
     goes by all their figures.
+
+    Args:
+        alone: a part beside which others used more than a tenth of the machine has no verdict.
     """
     known, figures = {name_of(part): part for part in parts}, Figures()
     if unknown := [name for name in sys.argv[1:] if name not in known]:
         sys.exit(f"{', '.join(unknown)}: no part; expected some of {', '.join(known)}")
     for name in sys.argv[1:] or known:
-        started = time.perf_counter()
+        started, before, others = time.perf_counter(), len(figures.lines), _others()
         print(f"measuring {name} …", flush=True)
         known[name](figures)
-        print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+        wall = time.perf_counter() - started
+        share = max(0.0, (_others() - others) / (wall * (os.cpu_count() or 1)))
+        beside = f", beside others that used {share:.0%} of the machine" if alone else ""
+        print(f"{name}: {wall:.0f} s{beside}", flush=True)
+        if alone and share > _MOST_OF_OTHERS:
+            figures.disturbed |= {line[0] for line in figures.lines[before:]}
     if after is not None:
         after(figures)
     figures.finish()
+
+
+def _others() -> float:
+    """A clock: processor seconds of all that is not this process or one that it has waited for,
+    other machines of this host among them.
+    """
+    of_all = psutil.cpu_times()
+    busy = sum(of_all) - of_all.idle - getattr(of_all, "iowait", 0.0)
+    return float(busy - sum(os.times()[:4]))
 
 
 def _shown(value: float) -> str:

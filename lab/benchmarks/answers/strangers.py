@@ -47,6 +47,9 @@ SETS = sized((*EIGHT, "breast_cancer"), ("blood",))
 SEEDS, EPSILONS = range(sized(3, 1)), sized((1.0, 5.0), (1.0,))
 TABLES, FLOOR_SEEDS, PLANS = sized(20, 2), range(sized(20, 1)), sized(200, 1)
 METHODS_OF_ROWS = ("aim_tabicl", "mst_tabicl", "tab_pe", "tab_pate", "ldp_tabicl")
+MANY = 10_000
+"""Rows of which a mean can be as exact as is asked: of some hundreds with ten columns, noise that ε
+asks for moves it by more, whatever is released."""
 ON_ROWS = 6000
 """Rows of `table()` that the two models are fitted on."""
 
@@ -104,7 +107,7 @@ def bins(figures: Figures) -> None:
     if not at_hand():
         return
     for trust, methods in (("central", ("aim_tabicl",)), ("local", ("ldp_tabicl",))):
-        apart, means = [], []
+        apart, means, of_many = [], [], []
         for name in SETS:
             contract, split = real_table(name)
             for epsilon in EPSILONS:
@@ -116,7 +119,8 @@ def bins(figures: Figures) -> None:
                         truth = model.labels.read(split.test.data.column(contract.label_column))
                         aucs[way].append(auc_of(model, split.test.data, truth))
                         if way == "bounds" and trust == "central" and epsilon == EPSILONS[0]:
-                            means += list(_means_off(made, split.train))
+                            means += (off := list(_means_off(made, split.train)))
+                            of_many += off if split.train.row_count >= MANY else []
                 hand, bounds = (float(np.mean(aucs[way])) for way in aucs)
                 apart.append(bounds - hand)
                 print(f"{trust} {name:14} ε={epsilon:g} {hand:.3f} {bounds:.3f}", flush=True)
@@ -125,6 +129,9 @@ def bins(figures: Figures) -> None:
         if means:
             print(f"means off by {np.mean(means):.3f} deviations on average")
             figures.at_most("worst-mean-in-deviations", float(np.max(means)), 0.1)
+        if of_many:
+            print(f"of {MANY:,} rows and more by {np.mean(of_many):.3f}")
+            figures.at_most(f"worst-mean-in-deviations-of-{MANY}-rows", max(of_many), 0.1)
 
 
 def _means_off(made: Made, train: Table) -> Iterator[float]:

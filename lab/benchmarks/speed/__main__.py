@@ -27,4 +27,4 @@ PARTS = (
 )
 
 if __name__ == "__main__":
-    bench(PARTS, history.add)
+    bench(PARTS, history.add, alone=True)

@@ -47,7 +47,7 @@ def add(figures: Figures) -> None:
     ).stdout.strip()
     own = before.pop(told, {})  # of parts of this commit that were measured before
     for name, shown, goal, _ in list(figures.lines):
-        if not shown.endswith("x"):
+        if not shown.endswith("x") or name in figures.disturbed:
             continue
         own[name] = value = float(shown.removesuffix("x").replace(",", ""))
         if earlier := [ratios[name] for ratios in before.values() if name in ratios]:

@@ -215,3 +215,14 @@ def test_a_wide_last_bin_holds_what_those_before_it_let_expect() -> None:
     at = (np.arange(1000) + 0.5) / 1000
     beyond = 9960 * lies.drawn(np.full(1000, 3), at)
     assert 7 < beyond.mean() < 13
+
+
+@pytest.mark.parametrize(("grain", "least", "most"), [(1.0, 4, 16), (0.0, 0, 2)])
+def test_a_number_that_many_rows_have_says_little_of_those_beyond_it(
+    grain: float, least: float, most: float
+) -> None:
+    """Hours of work: half of all rows have 40, and those above 40 are 12 more on average."""
+    edges, shares = (1.0, 39.0, 40.0, 41.0, 99.0), (0.22, 0.01, 0.47, 0.30)
+    lies = inside(edges, shares, grain)
+    beyond = 58 * lies.drawn(np.full(1000, 3), (np.arange(1000) + 0.5) / 1000)
+    assert least < beyond.mean() < most
