@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from math import floor, log10
@@ -170,11 +171,14 @@ def _part(cap: float) -> float:
 
 
 def _first_epsilon(draft: Draft) -> float:
-    """The least of a few epsilons whose release needs no warning at the stated number of rows."""
+    """The least of a few epsilons whose release needs no warning at the stated number of rows: each
+    that is tried takes seconds.
+    """
     if draft.population is None:
         return draft.epsilon
     contract = draft.contract()
-    return next((one for one in _EPSILONS if _doubtful(contract, one) is None), _EPSILONS[-1])
+    first = bisect_left(_EPSILONS, True, key=lambda epsilon: _doubtful(contract, epsilon) is None)
+    return _EPSILONS[min(first, len(_EPSILONS) - 1)]
 
 
 def _doubtful(contract: Contract, epsilon: float) -> Quality | None:
