@@ -42,7 +42,8 @@ def find(
 ) -> tuple[Account | None, list[str]]:
     """The account that is open for these rows, None where none is; and the addresses that are not
     bound to it yet. Raises PrivacyError: the rows belong to several accounts, to another than the
-    one that is named, or to one that a benchmark cannot have.
+    one that is named, or to one that a benchmark cannot have; or they have only the name of an
+    account whose rows are elsewhere.
     """
     found = payers_at(fold, addresses)
     own = declared.name
@@ -69,9 +70,31 @@ def find(
         if stored is not None and not stored.benchmark and not fold.is_unused(own):
             payers |= {own}  # its own rows are elsewhere
     _check_one(f"account {own!r}", payers, found)
+    if not named and not payers:
+        _check_not_another(fold, declared, addresses)
     name = next(iter(payers), own)
     known = fold.addresses_of(name)
     return _stored(fold, name), [address for address in found.addresses if address not in known]
+
+
+def _check_not_another(fold: Fold, declared: Account, addresses: Sequence[str]) -> None:
+    """Refuse rows of a file that have an account's name alone, while the file that it has paid for
+    still stands: its releases tell nothing of them.
+    """
+    own, files = (
+        declared.name,
+        [one.removeprefix(FILE) for one in addresses if one.startswith(FILE)],
+    )
+    stored = _stored(fold, own)
+    if not files or stored is None or stored.benchmark or fold.is_unused(own):
+        return
+    paid = (one.removeprefix(FILE) for one in fold.addresses_of(own) if one.startswith(FILE))
+    if other := next(filter(os.path.exists, paid), None):
+        raise PrivacyError(
+            f"account {own!r} has paid for {other}, which is another file than {files[0]}; "
+            f"expected `account: {own}` in the contract where both are the same asset, else a "
+            f"contract of another name"
+        )
 
 
 def payer_at(fold: Fold, addresses: Sequence[str], named: str | None) -> str | None:

@@ -643,3 +643,36 @@ def test_a_mutant_that_looks_at_no_file_in_folders_opens_a_second_budget(
 ) -> None:
     _no_files_in_folders(monkeypatch)
     assert payer(contract(place, "second", folder_of_links(place, folder))) == "second"
+
+
+def test_another_folder_s_file_is_not_given_the_releases_of_a_contract_s_name(
+    place: Place, capsys: Capture
+) -> None:
+    """Two folders with a contract of one name each, and one state home: rows of the one were handed
+    out as those of the other, for nothing.
+    """
+    data(place, "one.csv").write_text(ROWS)
+    data(place, "two.csv").write_text(OTHERS)
+    contract(place, "shop", {"file": "one.csv"})
+    assert spend(place, capsys, "shop")[0] == 0
+    contract(place, "shop", {"file": "two.csv"})
+    code, told = spend(place, capsys, "shop")
+    assert code == 2 and accounts(capsys) == {"shop": 1}
+    assert f"account 'shop' has paid for {data(place, 'one.csv')}" in told
+    assert "expected `account: shop` in the contract where both are the same asset" in told
+    contract(place, "shop", {"file": "two.csv"}, account="shop")
+    assert "nothing of the rows at hand is in it" in spend(place, capsys, "shop")[1]
+    contract(place, "other", {"file": "two.csv"})
+    assert payer("other") == "shop"
+
+
+def test_a_file_that_is_gone_goes_on_where_it_is_now(place: Place, capsys: Capture) -> None:
+    """As on a host that has the folder elsewhere: nothing there tells that they are others."""
+    data(place, "one.csv").write_text(ROWS)
+    contract(place, "shop", {"file": "one.csv"})
+    assert spend(place, capsys, "shop")[0] == 0
+    (place.root / "data" / "elsewhere").mkdir()
+    data(place, "elsewhere/one.csv").write_text(ROWS)
+    data(place, "one.csv").rename(place.root / "kept.csv")
+    contract(place, "shop", {"file": "elsewhere/one.csv"})
+    assert payer("shop") == "shop"
