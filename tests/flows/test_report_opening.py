@@ -15,7 +15,7 @@ import pytest
 
 from dpicl.quality.shown import Fitted, Shown, Truth, Worth
 from dpicl.report.answer import Answerer, ends
-from dpicl.report.answers import constant_answers, constants_in_short
+from dpicl.report.answers import constant_answers, constants_in_short, one_answer
 from dpicl.report.blocks import Figure, Heading, TableBlock
 from dpicl.report.cells import LabelCounts
 from dpicl.report.decision import Gain, found, gains_of
@@ -155,10 +155,49 @@ def test_constant_answers_are_one_sentence_however_many_there_are() -> None:
         "demonstrations and with MST-TabICL; large gives nearly all queries one answer, whatever "
         "they say: ‘Yes’ with AIM-TabICL"
     )
+    mixed = replace(alike, given=Counter(Yes=10, No=10))
+    assert constants_in_short([*constant_answers([zero, alike, mixed])], "small").endswith(
+        ": ‘Yes’ without demonstrations, one in 1 of 2 cells with MST-TabICL"
+    )
     reverse = counts(system="zero-shot", given="No")
     assert constants_in_short([*constant_answers([reverse, alike])], "small").endswith(
         ": ‘No’ without demonstrations, ‘Yes’ with MST-TabICL"
     )
+
+
+def test_a_model_is_named_for_one_answer_where_most_of_its_cells_with_demonstrations_have_one() -> (
+    None
+):
+    """Two models were named, of which one had one answer in two cells of six."""
+    mixed = replace(counts(system="icl@large"), given=Counter(Yes=10, No=10))
+    bare, alike = counts(system="zero-shot@large"), counts(system="icl@large")
+    bare_large = "large does so without demonstrations"
+    for cells, told in (
+        ([], ""),
+        ([counts(), mixed], "small gives nearly all queries one answer, whatever they say."),
+        (
+            [counts(), bare, mixed, mixed, alike],
+            (
+                "small gives nearly all queries one answer, whatever they say; "
+                f"{bare_large} and in 1 of 3 cells with demonstrations."
+            ),
+        ),
+        (
+            [counts(), bare, mixed],
+            f"small gives nearly all queries one answer, whatever they say; {bare_large}.",
+        ),
+        ([bare, mixed], "large gives nearly all queries one answer without demonstrations."),
+        (
+            [bare, replace(mixed, dataset="shop")],
+            "large gives nearly all queries one answer without demonstrations on adult.",
+        ),
+        ([bare], "large gives nearly all queries one answer, whatever they say."),
+        (
+            [counts(), alike],
+            "small and large give nearly all queries one answer, whatever they say.",
+        ),
+    ):
+        assert one_answer(cells, "small") == told
 
 
 def test_who_does_better_is_said_with_each_of_several(tmp_path: Path) -> None:
