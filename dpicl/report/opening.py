@@ -95,18 +95,22 @@ def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Bl
             "Which answer, and how often", (Bullets(tuple(each.sentence for each in constants)),)
         )
     if figures.gain.svg:
-        below = (
-            "A stroke is what does best without private data, of the majority label and the model "
-            "without demonstrations."
-            if figures.is_side_by_side
-            else "The line is what does best without private data: the majority label, or the "
-            "model without demonstrations. Below the line, "
-            "using no private data does better."
-        )
+        if figures.is_side_by_side:
+            below = (
+                "A stroke is what does best without private data, of the majority label and the "
+                "model without demonstrations. A bar, drawn at the point, is "
+                f"{intervals(run, ' of the difference to the stroke')}."
+            )
+        else:
+            below = (
+                "The line is what does best without private data: the majority label, or the "
+                "model without demonstrations. Below the line, using no private data does better. "
+                f"A bar is {intervals(run)}."
+            )
         yield Figure(
             "What the private data add",
             figures.gain.svg,
-            f"{below} A bar is {intervals(run)}.",
+            below,
             figures.gain.narrow,
         )
     if model and model.trained and model.note:
