@@ -121,8 +121,8 @@ def _of(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Answerer]
 def answer(run: Run, gains: pd.DataFrame) -> str:
     """Who does better with which release than without private data, who worse, then who is not
     told apart; empty where nothing was measured by accuracy. Without private data is the better one
-    of the majority label and the model without demonstrations. Where a release stands beside the true
-    rows, what a classifier learns from it is said there.
+    of the majority label and the model without demonstrations. Where a release stands beside the
+    true rows, what a classifier learns from it is said there.
     """
     has_truth = any(released.truth for unit in run.worth for released in unit.cells.values())
     known = {words.SYSTEMS[BESIDE[0]]} if has_truth else set()
