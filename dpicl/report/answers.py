@@ -353,13 +353,13 @@ def one_answer(cells: Sequence[LabelCounts], main: str) -> str:
         where = [_BARE + f" on {words.listing(bare)}" * several] * bool(bare)
         where += [f"in {count} of {shown} cells with demonstrations"] * bool(count)
         others[model or main] = " and ".join(where)
-    told = []
+    sentences = []
     if most:
         verb = "gives" if len(most) == 1 else "give"
-        told.append(f"{words.listing(most)} {verb} {_ALIKE}, whatever they say")
-    for number, (model, where) in enumerate(others.items()):
-        told.append(f"{model} {'does so' if most or number else f'gives {_ALIKE}'} {where}")
-    return f"{'; '.join(told)}." if told else ""
+        sentences.append(f"{words.listing(most)} {verb} {_ALIKE}, whatever they say")
+    for number, (model, places) in enumerate(others.items()):
+        sentences.append(f"{model} {'does so' if most or number else f'gives {_ALIKE}'} {places}")
+    return f"{'; '.join(sentences)}." if sentences else ""
 
 
 def constants_in_short(found: Sequence[ConstantAnswers], main: str) -> str:
