@@ -270,6 +270,8 @@ class Campaign:
                 "times are of asking the answering model, by prompts of this length that were "
                 "just timed; generating texts comes on top"
             )
+        if "tiny" in self.models:
+            note("tiny has random weights: its numbers mean nothing, and a real model takes longer")
 
     def run(self, workers: int | None, executor: str) -> Path:
         """Do what is not done yet, and write the page."""

@@ -89,14 +89,15 @@ def test_texts_that_are_not_published_answer_nothing(place: Place, cli: Cli) -> 
     assert cli.ended(asking)[0] == 0
 
 
-@pytest.mark.parametrize(("dataset", "pipeline"), [("shop", "demo"), ("letters", "few-shot-demo")])
 def test_the_command_refuses_before_workers_start_and_a_folder_is_made(
-    place: Place, cli: Cli, dataset: str, pipeline: str
+    place: Place, cli: Cli
 ) -> None:
     """It began a run, which failed half a minute later, and left its folder."""
-    command = f"run {pipeline} --datasets {dataset} --model fake --executor pool --run-id r"
-    assert cli.refused(command) == f"{dataset}: {REFUSED} {dataset}`"
-    assert not (place.home / "runs" / "r").exists()
+    told = cli.refused("run demo --datasets shop --model fake --executor pool --run-id r")
+    assert told == f"shop: {REFUSED} shop`" and not (place.home / "runs" / "r").exists()
+    settings = Settings.from_environment()
+    with pytest.raises(PrivacyError, match="letters: says `benchmark: true` of rows that are not"):
+        check_unlisted([settings.declared("letters")], settings)
 
 
 def test_public_rows_under_another_name_are_not_refused(place: Place) -> None:
