@@ -237,8 +237,10 @@ def publish(
     from dpicl.home.benchmarks import declare, read_content
 
     settings = Settings.from_environment()
-    content = read_content(settings.declared(contract), settings)
-    say(f"{contract}: {many(content.rows, 'row')} of {settings.declared(contract).source.title}")
+    declared = settings.declared(contract)
+    content = read_content(declared, settings)
+    titled = f" of {declared.source.title}" * ("title" in declared.source.model_fields_set)
+    say(f"{contract}: {many(content.rows, 'row')}{titled}")
     say(
         "They become public: runs on them have no budget, seeded noise and exact metrics. If they "
         "change, they are no longer public."

@@ -29,7 +29,7 @@ from dpicl.ground.errors import RunError, StageFailed
 from dpicl.ground.files import read_json
 from dpicl.ground.nouns import many
 from dpicl.ground.shutdown import passing, sweep
-from dpicl.home.benchmarks import known_when_read
+from dpicl.home.benchmarks import check_unlisted, known_when_read
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
 from dpicl.models.asking import AskedBy
@@ -59,6 +59,10 @@ def do_run(
     run's folder.
     """
     with waiting("planning the run"):
+        if not resume:
+            _check_benchmarks(
+                plan_for(pipeline, changes, Settings.current(), run_id, period=period)
+            )
         folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
     when_stopped(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it")
     note(f"run {folder.name}")
@@ -91,6 +95,17 @@ def do_run(
         )
         count.doing = "done"
     return folder
+
+
+def _check_benchmarks(plan: Plan) -> None:
+    """Refuse rows that are not public before workers start and a folder is made for them, and
+    before they are read whatever else a plan is refused for.
+    """
+    settings = Settings.current()
+    names = {unit.dataset for unit in plan.units.values()} if plan.pipeline.reports is None else ()
+    contracts = [settings.declared(name) for name in plan.pipeline.datasets if name in names]
+    check_plan(plan, settings)
+    check_unlisted(contracts, settings)
 
 
 def story_of(folder: Path) -> list[str]:

@@ -308,9 +308,12 @@ def ask(
     model = named_model(model, dtype, api)
     if demos is not None:
         if query is not None or queries is None or model is None:
+            missing = ["--queries (`-` for standard input)"] * (queries is None)
+            missing += ["--model"] * (model is None)
+            typed = ", and a typed query is no row" * (query is not None)
             raise DpiclError(
-                "--demos answers rows of a file by a model; expected --queries (`-` for standard "
-                "input) and --model"
+                f"--demos answers rows of a file by a model{typed}; "
+                f"expected {' and '.join(missing) or 'no typed query'}"
             )
         if unasked := [
             f"--{name.replace('_', '-')}"

@@ -43,7 +43,8 @@ def verify(
             "--recompute",
             help="Also compute the stated privacy loss again with dp-accounting and "
             "prv-accountant, by a program that uses none of dpicl's accounting. Takes seconds, of "
-            "thousands of steps or choices minutes; it stops after five.",
+            "thousands of steps or choices minutes; it stops after five. Exit code 2 where it "
+            "could not, as where steps are chosen by the rows and no noise is stated.",
         ),
     ] = False,
     page: Annotated[
@@ -143,7 +144,7 @@ def _sentence(prices: Sequence[RecomputedPrice]) -> str:
     short = next((price for price in prices if price.holds is False), None)
     price = short or prices[0]
     if price.holds is None:
-        return f"its price was not recomputed: {price.reason}."
+        return f"its price could not be recomputed: {price.reason}."
     stated = f"ε = {_written(price.epsilon_stated)} at δ = {price.delta:g} is stated for the "
     if price.epsilon_recomputed is None:
         again = "there is no bound"

@@ -24,6 +24,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,22 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
             "`budget: {epsilon: CAP}`, or, if anyone may learn them, `dpicl data publish "
             f"{contract.name}`{_how_fetched(contract)}"
         )
+
+
+def check_unlisted(contracts: Iterable[Declared], settings: Settings) -> None:
+    """Compare at once what says `benchmark: true` under a name that nobody has published, and is
+    most likely refused: a run would find out only once its workers have started. Raises
+    PrivacyError: it is not published under another name either; else as `read_content`.
+    """
+    listed = {name.partition(":")[0] for name in (*row_digests(), *_entered(settings))}
+    for contract in contracts:
+        if contract.is_benchmark and contract.name not in listed:
+            digest = partial(_digest_of_all, contract, settings)
+            check_published(contract, digest, settings)
+
+
+def _digest_of_all(contract: Declared, settings: Settings) -> str:
+    return read_content(contract, settings).digest
 
 
 def _how_fetched(contract: Declared) -> str:

@@ -203,10 +203,22 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     hub_id, _, revision = name.partition("@")
     if HUB_ID.fullmatch(hub_id):
         return ModelSpec(name=hub_id, kind="transformers", id=hub_id, revision=revision or None)
-    kind = ModelError if os.sep in name else ModelRefusedError
-    raise kind(
-        f"model {name!r} is unknown; expected a folder with config.json, a GGUF file, a hub id "
-        f"org/name[@revision], {ENDPOINT_FORM}, or {one_of(name, sorted(named))}"
+    raise _unknown(name, sorted(named))
+
+
+def _unknown(name: str, names: Sequence[str]) -> ModelError:
+    """Why a name is no model: a mount may bring a path back, and nothing another name."""
+    place = Path(name).expanduser()
+    is_path = os.sep in name or place.suffix.lower() == ".gguf" or (name != "" and place.exists())
+    if not is_path:
+        wrong = " is unknown"
+    elif place.is_dir():
+        wrong = " is a folder without config.json"
+    else:
+        wrong = " is a file of another kind" if place.exists() else ": no such file or folder"
+    return (ModelError if is_path else ModelRefusedError)(
+        f"model {name!r}{wrong}; expected a folder with config.json, a GGUF file, a hub id "
+        f"org/name[@revision], {ENDPOINT_FORM}, or {one_of(name, names)}"
     )
 
 

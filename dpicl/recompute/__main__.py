@@ -1,6 +1,6 @@
 """Price a certificate again: `python -m dpicl.recompute FILE`, or `-` for standard input. Prints
 JSON; exit code 1 if a stated price is too small, 2 if the release was not recomputed (also after
-300 seconds), FILE is no certificate, or anything else goes wrong.
+300 seconds, or where no noise is stated), FILE is no certificate, or anything else goes wrong.
 """
 
 from __future__ import annotations

@@ -17,7 +17,10 @@ from dpicl.recompute.sums import has_pure_price, pure_price
 LIBRARY = f"dp-accounting {version('dp-accounting')}"
 RELEASE, NOMINAL, ACCOUNT = "release", "release before amplification", "account with this release"
 _WITHOUT_NOISE = ("pure", "approximate")
+_SUMS = ("sequential", "parallel", "grouped", "replaced")
+"""Events that cost a sum, a largest part or a multiple of what is stated below them."""
 _NO_BOUND = "the certificate states no bound"
+_NO_NOISE = "no noise is stated that ε could be computed from"
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,30 @@ class Price:
 def prices(stated: Stated) -> list[Price]:
     """Of all that is stated, the release first."""
     release = _price(RELEASE, stated.event, stated.neighbours, stated.release)
-    others = []
+    found = [(release, stated.event)]
     if stated.nominal is not None:
         whole = _on_all_rows(stated.event)
-        others.append(_price(NOMINAL, whole, stated.neighbours, stated.nominal))
+        found.append((_price(NOMINAL, whole, stated.neighbours, stated.nominal), whole))
     if stated.before is not None and stated.after is not None:
-        others.append(_of_account(stated, release, stated.before, stated.after))
-    return [release, *others]
+        account = _of_account(stated, release, stated.before, stated.after)
+        found.append((account, stated.event))
+    return [_without_noise(price) if _is_bare(event) else price for price, event in found]
+
+
+def _is_bare(event: Step) -> bool:
+    """Whether it is nothing but epsilons that somebody states, so that any price of it is these
+    again.
+    """
+    if event.kind in _SUMS:
+        return bool(event.parts) and all(map(_is_bare, event.parts))
+    return event.kind in _WITHOUT_NOISE
+
+
+def _without_noise(price: Price) -> Price:
+    """Less than the event's own epsilon is too small all the same; more has no second price."""
+    if not price.holds:
+        return price
+    return Price(price.what, price.stated, as_stated=price.as_stated, reason=_NO_NOISE)
 
 
 def _price(what: str, event: Step, neighbours: str, stated: Loss) -> Price:

@@ -181,11 +181,15 @@ def check_writer(contract: Declared, method: str, writer: ModelSpec) -> None:
     """
     is_server = on_texts(method).votes_on_tokens and writer.of_kind.is_served
     if is_server or writer.trust != "local":
+        fix = (
+            "a local model as --generator, which may be another than the --model that answers"
+            if on_texts(method).votes_on_tokens
+            else "a model on this machine, or an entry of pipelines.yaml with `trust: local`"
+        )
         raise ModelRefusedError(
             f"model {writer.name!r} is "
             f"{'a server' if writer.of_kind.is_served else 'not trusted with private rows'}, and "
-            "raw rows stay local; expected a local model as --generator, which may be another than "
-            "the --model that answers"
+            f"raw rows stay local; expected {fix}"
         )
     if writer.of_kind.is_served or contract.is_benchmark:
         return
@@ -196,5 +200,5 @@ def check_writer(contract: Declared, method: str, writer: ModelSpec) -> None:
         raise PrivacyError(
             f"{contract.name}: model {writer.name!r} has dtype {counts_in}, in which one private "
             "text moves the votes of others by rounding; expected dtype float32 for the model that "
-            "writes, or a contract with `benchmark: true`"
+            "reads them, or a contract with `benchmark: true`"
         )

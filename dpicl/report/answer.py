@@ -1,6 +1,6 @@
 """The answer to what a run was made for: who does better or worse with its releases than without
-private data, beyond noise and with numbers, and who does as well. And everybody who answers from
-the releases of one data set, side by side: a picture for runs of few epsilons, and the same in
+private data, beyond noise and with numbers, and who is not told apart. And everybody who answers
+from the releases of one data set, side by side: a picture for runs of few epsilons, and the same in
 signs for a terminal.
 """
 
@@ -17,7 +17,7 @@ from dpicl.contract.pipeline import asked_by
 from dpicl.ground.nouns import many
 from dpicl.report import words
 from dpicl.report.blocks import GRID, INK, PHONE, SERIES, drawing, legend, to_svg
-from dpicl.report.decision import BESIDE, IN_CONTEXT, Gain, auc_gain, better_from, leading
+from dpicl.report.decision import BESIDE, IN_CONTEXT, LEVEL, Gain, auc_gain, better_from, leading
 from dpicl.report.load import Run
 from dpicl.report.tables import is_queried, main_metrics, of_part, parts
 
@@ -54,6 +54,14 @@ class Answerer:
             f"accuracy {words.number(self.accuracy)} against {words.number(self.without)}"
             f"{self._on_rows}"
         )
+
+    @property
+    def difference(self) -> str:
+        """`+0.039 (95 % interval -0.041 to +0.119)`; of one query there is no interval."""
+        mean, half = self.gain.mean, self.gain.half
+        ends = f"{words.signed(mean - half)} to {words.signed(mean + half)}"
+        interval = "" if math.isnan(half) else f" ({100 * LEVEL:.0f} % interval {ends})"
+        return f"{words.signed(mean)}{interval}"
 
     @property
     def order(self) -> str:
@@ -111,10 +119,10 @@ def _of(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Answerer]
 
 
 def answer(run: Run, gains: pd.DataFrame) -> str:
-    """Who does better with which release than without private data, who worse, then who as well;
-    empty where nothing was measured by accuracy. Without private data is the better one of the
-    majority label and the model without demonstrations. Where a release stands beside the true
-    rows, what a classifier learns from it is said there.
+    """Who does better with which release than without private data, who worse, then who is not
+    told apart; empty where nothing was measured by accuracy. Without private data is the better one
+    of the majority label and the model without demonstrations. Where a release stands beside the
+    true rows, what a classifier learns from it is said there.
     """
     has_truth = any(released.truth for unit in run.worth for released in unit.cells.values())
     known = {words.SYSTEMS[BESIDE[0]]} if has_truth else set()
@@ -130,7 +138,7 @@ def answer(run: Run, gains: pd.DataFrame) -> str:
             if clause:
                 said[verdict].setdefault((method, dataset), {})[name] = clause
                 moved.add(name)
-        same.setdefault(name, line[0])
+        same.setdefault(name, line[-1])
     releases = list(dict.fromkeys(line[:2] for line in lines))
     untouched = [answerer for name, answerer in same.items() if name not in moved]
     sentences = [
@@ -189,19 +197,25 @@ def _harmed(line: Sequence[Answerer]) -> str:
 
 
 def _unchanged(releases: Sequence[tuple[str, str]], untouched: Sequence[Answerer]) -> Iterator[str]:
-    """With the numbers of the least epsilon where there is one release only."""
-    if len(releases) == 1 and untouched:
+    """That noise may be all there is, which is not that they are equal. With the numbers of the
+    largest epsilon where there is one release only.
+    """
+    if not untouched:
+        return
+    verb = "is" if len(untouched) == 1 else "are"
+    told = (
+        f"{words.listing([answerer.name for answerer in untouched])} {verb} not told apart from "
+        "using no private data"
+    )
+    if len(releases) == 1:
         clauses = {
-            answerer.name: f"{answerer.measured}, at ε = {words.epsilon(answerer.epsilon)}"
+            answerer.name: f"{answerer.measured}, at ε = {words.epsilon(answerer.epsilon)}, a "
+            f"difference of {answerer.difference}"
             for answerer in untouched
         }
-        yield (
-            f"{_with(*releases[0])}, {_do([*clauses])} as well as without private data, within "
-            f"noise: {_each(clauses)}."
-        )
-    elif untouched:
-        names = _do([answerer.name for answerer in untouched])
-        yield f"With every release, {names} as well as without private data, within noise."
+        yield f"{_with(*releases[0])}, {told}: {_each(clauses)}."
+    else:
+        yield f"With every release, {told}."
 
 
 MOST_SENTENCES = 3
@@ -222,8 +236,8 @@ def suits(answerers: Sequence[Answerer], epsilons: Sequence[float]) -> bool:
 
 
 def picture(answerers: Sequence[Answerer], width: float = PHONE) -> str:
-    """A panel by method, a line by model or classifier: dots by epsilon with their intervals, and a
-    stroke where nothing private was used.
+    """A panel by method, a line by model or classifier: dots by epsilon, at each the interval of
+    its difference to the stroke, which is where nothing private was used.
     """
     panels: dict[str, list[Answerer]] = {}
     for answerer in answerers:
@@ -274,11 +288,14 @@ def picture(answerers: Sequence[Answerer], width: float = PHONE) -> str:
         legend(figure, drawn, 4, 9, handle=1.0)
         told = "; ".join(
             f"{words.method_name(answerer.method)}, {answerer.name}, {_legend(answerer)}: "
-            f"{words.number(answerer.accuracy)}"
+            f"{words.number(answerer.accuracy)} against {words.number(answerer.without)}, a "
+            f"difference of {answerer.difference}"
             for answerer in answerers
         )
         return to_svg(
-            figure, f"Accuracy of everybody who answers, with and without private data: {told}"
+            figure,
+            "Accuracy of everybody who answers, with private data against without; a bar is the "
+            f"interval of the difference, drawn at the point: {told}",
         )
 
 

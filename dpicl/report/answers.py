@@ -264,14 +264,16 @@ def _right(part: pd.DataFrame) -> str:
 @dataclass(frozen=True)
 class ConstantAnswers:
     """A model, empty of the run's own, that gives all queries of a data set one label: with what a
-    method released, or without demonstrations where there is none; and the sentence that says so.
-    The label is empty where only some cells have one.
+    method released, or without demonstrations where there is none; the sentence that says so, and
+    in how many cells of how many. The label is empty where only some cells have one.
     """
 
     dataset: str
     model: str
     method: str
     sentence: str
+    constant_count: int
+    cell_count: int
     label: str = ""
 
 
@@ -298,32 +300,66 @@ def constant_answers(cells: Sequence[LabelCounts]) -> Iterator[ConstantAnswers]:
         own = own if method else own[:1]  # without demonstrations the same in every unit
         answering = f", {model}" if model else ""
         name = f"{words.method_name(method) if method else 'zero-shot'} on {dataset}{answering}"
-        told, label = _constant(own)
+        told, label, count = _constant(own)
         if told:
-            yield ConstantAnswers(dataset, model, method, f"{name}: {told}", label)
+            yield ConstantAnswers(dataset, model, method, f"{name}: {told}", count, len(own), label)
 
 
-def _constant(own: Sequence[LabelCounts]) -> tuple[str, str]:
-    """What is said of cells of which all, or some, get one answer, empty where none does; and that
-    answer, where all do.
+def _constant(own: Sequence[LabelCounts]) -> tuple[str, str, int]:
+    """What is said of cells of which all, or some, get one answer, empty where none does; that
+    answer, where all do; and how many do.
     """
     given, truth = (
         sum((getattr(cell, counts) for cell in own), Counter[str]())
         for counts in ("given", "truth")
     )
     if (label := constant(given, truth)) is not None:
-        return constant_sentence(given, label), label
+        return constant_sentence(given, label), label, len(own)
     found = [
         (cell, label) for cell in own if (label := constant(cell.given, cell.truth)) is not None
     ]
     if not found:
-        return "", ""
+        return "", "", 0
     system, epsilon, shots, rate = found[0][0].place
     return (
-        f"in {len(found)} of {len(own)} cells all, or nearly all, answers are "
-        f"one label; {row_label(system, shots, rate, True)}, ε = {words.epsilon(epsilon)}, "
-        f"{constant_sentence(found[0][0].given, found[0][1])}"
-    ), ""
+        (
+            f"in {len(found)} of {len(own)} cells all, or nearly all, answers are "
+            f"one label; {row_label(system, shots, rate, True)}, ε = {words.epsilon(epsilon)}, "
+            f"{constant_sentence(found[0][0].given, found[0][1])}"
+        ),
+        "",
+        len(found),
+    )
+
+
+def one_answer(cells: Sequence[LabelCounts], main: str) -> str:
+    """Which models give nearly all queries one answer in most cells with demonstrations, in a
+    sentence, and where others do so; empty where none does.
+    """
+    by_model: dict[str, list[ConstantAnswers]] = {}
+    for each in constant_answers(cells):
+        by_model.setdefault(each.model, []).append(each)
+    several = len({cell.dataset for cell in cells}) > 1
+    most: list[str] = []
+    others: dict[str, str] = {}
+    for model, found in by_model.items():
+        systems = [asked_by(cell.place[0]) for cell in cells]
+        shown = sum(by == model and asked != ZERO_SHOT.system for asked, by in systems)
+        count = sum(each.constant_count for each in found if each.method)
+        bare = [each.dataset for each in found if not each.method]
+        if 2 * count > shown or not shown:
+            most.append(model or main)
+            continue
+        where = [_BARE + f" on {words.listing(bare)}" * several] * bool(bare)
+        where += [f"in {count} of {shown} cells with demonstrations"] * bool(count)
+        others[model or main] = " and ".join(where)
+    sentences = []
+    if most:
+        verb = "gives" if len(most) == 1 else "give"
+        sentences.append(f"{words.listing(most)} {verb} {_ALIKE}, whatever they say")
+    for number, (model, places) in enumerate(others.items()):
+        sentences.append(f"{model} {'does so' if most or number else f'gives {_ALIKE}'} {places}")
+    return f"{'; '.join(sentences)}." if sentences else ""
 
 
 def constants_in_short(found: Sequence[ConstantAnswers], main: str) -> str:
@@ -335,17 +371,18 @@ def constants_in_short(found: Sequence[ConstantAnswers], main: str) -> str:
     for each in found:
         place = words.method_name(each.method) if each.method else _BARE
         by_answer = by_model.setdefault(each.model or main or "the model", {})
-        which = f"‘{each.label}’" if each.label else "one in some cells"
+        some = f"one in {each.constant_count} of {many(each.cell_count, 'cell')}"
+        which = f"‘{each.label}’" if each.label else some
         by_answer.setdefault(which, []).append(f"{place} on {each.dataset}" if several else place)
     told = (
-        f"{model} gives nearly all queries one answer, whatever they say: "
+        f"{model} gives {_ALIKE}, whatever they say: "
         + ", ".join(f"{which} {_places(places)}" for which, places in by_answer.items())
         for model, by_answer in by_model.items()
     )
     return "; ".join(told)
 
 
-_BARE = "without demonstrations"
+_BARE, _ALIKE = "without demonstrations", "nearly all queries one answer"
 
 
 def _places(places: Sequence[str]) -> str:

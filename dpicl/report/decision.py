@@ -294,14 +294,14 @@ def _how(run: Run) -> str:
     )
 
 
-def intervals(run: Run) -> str:
-    """What the intervals of gains are."""
+def intervals(run: Run, of: str = "") -> str:
+    """What the intervals of gains are; `of` says of what, where a picture does not."""
     over = (
         "queries and seeds"
         if run.results["seed"].nunique() > 1
         else "queries alone, as there is one seed"
     )
-    return f"a {100 * LEVEL:.0f} % interval over {over}"
+    return f"a {100 * LEVEL:.0f} % interval{of} over {over}"
 
 
 LEVEL = 0.95

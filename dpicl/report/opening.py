@@ -13,7 +13,7 @@ from dpicl.contract.payment import NOBODY_PAYS
 from dpicl.quality.worth import EXACT, LESS
 from dpicl.report import words
 from dpicl.report.answer import answer, answerers, signs, suits
-from dpicl.report.answers import constant_answers, constants_in_short
+from dpicl.report.answers import constant_answers, constants_in_short, one_answer
 from dpicl.report.blocks import (
     Banner,
     Block,
@@ -54,7 +54,8 @@ def lead(run: Run, gains: pd.DataFrame) -> str:
     what was released is.
     """
     if achieved := truth_sentence(run):
-        return " ".join(filter(None, (achieved, answer(run, gains), _one_answer(run))))
+        alike = one_answer(run.labelled, run.manifest.model_name)
+        return " ".join(filter(None, (achieved, answer(run, gains), alike)))
     if sentence := answer(run, gains) or next(iter(found(run, gains)), ""):
         return sentence
     for unit in run.worth:
@@ -71,16 +72,6 @@ def lead(run: Run, gains: pd.DataFrame) -> str:
     elif files := demonstration_files(run.demonstrations):
         left = f"it released demonstrations, {files}, and did not measure how good they are"
     return "" if len(run.results) else f"No model was queried in this run: {left}."
-
-
-def _one_answer(run: Run) -> str:
-    """Which models give nearly all queries one answer, whatever they read."""
-    main = run.manifest.model_name
-    models = dict.fromkeys(each.model or main for each in constant_answers(run.labelled))
-    if not models:
-        return ""
-    verb = "gives" if len(models) == 1 else "give"
-    return f"{words.listing([*models])} {verb} nearly all queries one answer, whatever they say."
 
 
 def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
@@ -104,18 +95,22 @@ def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Bl
             "Which answer, and how often", (Bullets(tuple(each.sentence for each in constants)),)
         )
     if figures.gain.svg:
-        below = (
-            "A stroke is what does best without private data, of the majority label and the model "
-            "without demonstrations."
-            if figures.is_side_by_side
-            else "The line is what does best without private data: the majority label, or the "
-            "model without demonstrations. Below the line, "
-            "using no private data does better."
-        )
+        if figures.is_side_by_side:
+            below = (
+                "A stroke is what does best without private data, of the majority label and the "
+                "model without demonstrations. A bar, drawn at the point, is "
+                f"{intervals(run, ' of the difference to the stroke')}."
+            )
+        else:
+            below = (
+                "The line is what does best without private data: the majority label, or the "
+                "model without demonstrations. Below the line, using no private data does better. "
+                f"A bar is {intervals(run)}."
+            )
         yield Figure(
             "What the private data add",
             figures.gain.svg,
-            f"{below} A bar is {intervals(run)}.",
+            below,
             figures.gain.narrow,
         )
     if model and model.trained and model.note:

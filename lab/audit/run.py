@@ -34,7 +34,7 @@ def find_case(name: str) -> AuditCase:
         ParameterError: there is none; the message lists the names.
     """
     if name not in CASES:
-        expected = "a name that `dpicl audit` lists" + did_you_mean(name, CASES)
+        expected = "a name that bare `dpicl audit` lists" + did_you_mean(name, CASES)
         raise ParameterError("audit", repr(name[:60]), expected)
     return CASES[name]
 

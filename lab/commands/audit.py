@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpicl.cli import options
-from dpicl.cli.terminal import check_state, waiting
+from dpicl.cli.terminal import check_state, waiting, when_stopped
 from dpicl.ground.errors import ParameterError
 from dpicl.home.settings import Settings
 
@@ -18,7 +18,7 @@ def audit(
         str | None,
         typer.Argument(
             metavar="AUDIT",
-            help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; "
+            help="A mechanism's audit (without AUDIT all are listed); or end-to-end, from neighbouring files to all public bytes; "
             "or transcripts, exact log-ratios of whole draws; or membership, attacks on releases; "
             "or attackers, those of other packages; or suites, public tests on dpicl's mechanisms.",
         ),
@@ -64,6 +64,7 @@ def audit(
     """Check that mechanisms leak no more than they state. Their epsilon is bounded from below, and
     mutants must be caught; exit code 1 if not.
     """
+    when_stopped("dpicl: interrupted; an audit charges nothing, and begins anew when repeated")
     with waiting("loading the audits"):
         from dpicl.methods.audited import FOLDER
         from lab.audit.others.attackers import audit_attackers

@@ -51,7 +51,8 @@ def reproduce(
     model: Annotated[
         str,
         typer.Option(
-            help=f"Models, {MANY}; two are compared as in Table IV of DP-TabICL.",
+            help=f"Models, {MANY}; two are compared as in Table IV of DP-TabICL. `tiny` has random "
+            "weights: its numbers mean nothing.",
             autocompletion=options.models,
         ),
     ] = "tiny",
@@ -269,6 +270,8 @@ class Campaign:
                 "times are of asking the answering model, by prompts of this length that were "
                 "just timed; generating texts comes on top"
             )
+        if "tiny" in self.models:
+            note("tiny has random weights: its numbers mean nothing, and a real model takes longer")
 
     def run(self, workers: int | None, executor: str) -> Path:
         """Do what is not done yet, and write the page."""
@@ -323,10 +326,22 @@ class Campaign:
         found = verdicts_of(self.paper, self.tables, made)
         page = page_of(self.paper, found, made)
         settings.make_runs()
-        for ending, render in (("md", to_markdown), ("html", to_html)):
-            write_text(settings.runs / f"{self.name}.{ending}", render(page), replace=True)
+        pages = {
+            self._page(ending): render(page)
+            for ending, render in (("md", to_markdown), ("html", to_html))
+        }
+        for path, text in pages.items():
+            if path.exists() and path.read_text(encoding="utf-8") != text:
+                note(f"{path.name} of an earlier command is replaced; another --name keeps both")
+            write_text(path, text, replace=True)
         say(summary(found))
-        return settings.runs / f"{self.name}.html"
+        return self._page("html")
+
+    def _page(self, ending: str) -> Path:
+        """Named for the tables that are on it; a whole paper's has the campaign's name alone."""
+        chosen = [table.name for table in self.paper.tables if table.name in self.tables]
+        parts = chosen if len(chosen) < len(self.paper.tables) else []
+        return Settings.current().runs / f"{'-'.join([self.name, *parts])}.{ending}"
 
 
 def _shorter(pipeline: Pipeline, datasets: Sequence[str], tokens: int) -> dict[str, Any]:

@@ -91,29 +91,28 @@ def is_answer(cell: PrintedCell) -> bool:
 
 def first_line(found: Sequence[Beside]) -> str:
     """What a table says before its numbers, of its answers that were run; empty where no constant
-    answer has a number of them.
+    answer has a number of them. A table is reproduced where it is within noise of half the numbers
+    of which that can be told; of less than half of them told, nothing is concluded.
     """
     near = [one for one in found if one.reproduces]
     if not near:
         return ""
     wide, names = sum(one.is_wide for one in near), dict.fromkeys(one.name for one in near)
+    within = len(near) - wide
     answer = words.listing(
         [f"always {name}" if name == MAJORITY else f"an answer with {name}" for name in names]
     )
-    count = (
-        f"{answer} is within noise of {len(near) - wide} of {len(found)} printed numbers of answers"
-        + (f", and too near to tell in {wide}" if wide else "")
+    count = f"{answer} is within noise of {within} of {len(found)} printed numbers of answers" + (
+        f", and too near to tell in {wide}" if wide else ""
     )
     told = sum(one.is_apart for one in found)
     apart = f"{told} of ours {'is' if told == 1 else 'are'} told apart from it"
-    reproduces = 2 * len(near) >= len(found)
-    lead = (
-        "A constant answer reproduces this table, as far as these runs can tell: "
-        if reproduces
-        else "Beside a constant answer: "
-    )
-    return f"{lead}{count}; {apart}." + (
-        " That numbers agree says nothing here of a model or of demonstrations."
-        if reproduces
-        else ""
-    )
+    if 2 * wide > len(found):
+        lead = "Whether a constant answer reproduces this table, these runs cannot tell"
+        so = " More queries would tell."
+    elif 2 * within >= len(found) - wide:
+        lead = "A constant answer reproduces this table, as far as these runs can tell"
+        so = " That numbers agree says nothing here of a model or of demonstrations."
+    else:
+        lead, so = "Beside a constant answer", ""
+    return f"{lead}: {count}; {apart}.{so}"

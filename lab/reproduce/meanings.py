@@ -38,7 +38,10 @@ MEANINGS = {
 """Every verdict and what it means, in the order of a page's columns."""
 COUNTED = {
     EQUAL: ("is equal", "are equal"),
-    BOUNDED: ("is a bound", "are bounds"),
+    BOUNDED: (
+        "holds (its noise costs at most the printed ε)",
+        "hold (their noise costs at most the printed ε)",
+    ),
     WITHIN: ("is within noise", "are within noise"),
     UNCLEAR: ("is too noisy to tell", "are too noisy to tell"),
     SAME: ("leads to the same conclusion", "lead to the same conclusion"),

@@ -61,7 +61,13 @@ def test_a_file_is_answered_until_the_queries_are_used_up(
         ("q --epsilon inf", "letters: epsilon=inf"),
         ("q --epsilon 6", "of cap 5"),
         ("q --contract heart", "expected one of"),
-        ("q --model http://127.0.0.1:9/v1#far", "raw rows stay local"),
+        (
+            "q --model http://127.0.0.1:9/v1#far",
+            (
+                "model 'far' is a server, and raw rows stay local; expected a model on this "
+                "machine, or an entry of pipelines.yaml with `trust: local`"
+            ),
+        ),
         ("q --model coarse", "has dtype bfloat16"),
         ("q --aggregation embedding", "does not fit answers of its kind"),
         ("q --aggregation guess", "aggregation"),

@@ -201,7 +201,16 @@ def test_a_file_that_is_none_of_ours_is_refused(place: Place, cli: Cli) -> None:
         other.write_text(content)
         refused = cli.refused(f"ask --demos {other} --queries rows.csv --model fake")
         assert refused.startswith("other.jsonl") and SECRET not in refused
-    assert "--queries" in cli.refused(f"ask --demos {other}")
+    answers = "--demos answers rows of a file by a model"
+    queries, typed = "--queries (`-` for standard input)", ", and a typed query is no row"
+    for words, told in (
+        ("", f"{answers}; expected {queries} and --model"),
+        ("--model fake", f"{answers}; expected {queries}"),
+        ("--queries rows.csv", f"{answers}; expected --model"),
+        ("q --model fake", f"{answers}{typed}; expected {queries}"),
+        ("q --queries rows.csv --model fake", f"{answers}{typed}; expected no typed query"),
+    ):
+        assert cli.refused(f"ask --demos {other} {words}").endswith(told)
 
 
 @pytest.mark.parametrize(

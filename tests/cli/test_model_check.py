@@ -94,7 +94,7 @@ def test_a_model_of_tables_is_asked_about_rows(
     ("arguments", "phrase"),
     [
         ("nothing-of-the-kind", "is unknown; expected"),
-        ("/nowhere/at/all", "is unknown; expected"),
+        ("/nowhere/at/all", "no such file or folder; expected"),
         ("tiny --api chat", "has no chat template"),
         ("tiny --dtype int4", "model 'tiny': dtype"),
         (

@@ -56,16 +56,40 @@ def of_tomorrow(statement: Certificate) -> dict[str, Any]:
     return {"implementation": made.model_copy(update={"mechanisms": event})}
 
 
-def test_the_first_sentence_says_that_the_price_holds(place: Place, cli: Cli, file: Path) -> None:
-    first, second, third, *table = cli(f"verify {file} --recompute").splitlines()
-    assert first.startswith(
-        "priced.csv: its price holds: ε = 1 at δ = 0 is stated for the release, dp-accounting "
-    )
-    assert " computes 1. Of pure events in it the certificate states ε and no noise" in first
-    assert second.startswith("priced.csv: is as it was certified, signed by this installation")
+def noisy(place: Place, cli: Cli) -> Path:
+    """Demonstrations whose certificate states their noise."""
+    path = place.root / "noisy.jsonl"
+    name = install(place, shop("with_noise", private=True))
+    cli(f"protect {name} --method gdp_tabicl --shots 2 --out {path}")
+    return path
+
+
+def test_the_first_sentence_says_that_the_price_holds(place: Place, cli: Cli) -> None:
+    first, second, third, *table = cli(f"verify {noisy(place, cli)} --recompute").splitlines()
+    assert first.startswith("noisy.jsonl: its price holds: ε = 1 at δ = 0 is stated for the ")
+    assert "dp-accounting " in first and " the certificate states ε and no noise" not in first
+    assert second.startswith("noisy.jsonl: is as it was certified, signed by this installation")
     assert third.startswith("Differential privacy with epsilon 1 and delta 0")
     text = "\n".join(table)
     assert "account with this release" in text and "not recomputed" not in text
+
+
+def test_a_stated_epsilon_alone_is_no_second_price(place: Place, cli: Cli, file: Path) -> None:
+    """`its price holds … computes 1` was said of an epsilon that was read from the certificate."""
+    code, out, _ = cli.whole(f"verify {file} --recompute")
+    first, second, *rest = out.splitlines()
+    assert code == 2 and first == (
+        "priced.csv: its price could not be recomputed: no noise is stated that ε could be "
+        "computed from."
+    )
+    assert second.startswith("priced.csv: is as it was certified, signed by this installation")
+    assert "\n".join(rest).count("not recomputed") == 2
+    code, out, _ = cli.whole(f"verify {file} --recompute --json")
+    prices = printed("dpicl verify FILE", out)["prices"]
+    assert code == 2 and [
+        (price["what"], price["holds"], price["epsilon_recomputed"], price["as_stated"])
+        for price in prices
+    ] == [(what, None, None, ["pure"]) for what in ("release", "account with this release")]
 
 
 def test_a_price_that_is_too_small_is_caught_and_one_of_no_known_kind_is_not_passed(
@@ -80,7 +104,7 @@ def test_a_price_that_is_too_small_is_caught_and_one_of_no_known_kind_is_not_pas
     signed_anew(file, of_tomorrow)
     code, out, err = cli.whole(f"verify {file} --recompute")
     assert code == 2
-    assert out.startswith("priced.csv: its price was not recomputed: events of ")
+    assert out.startswith("priced.csv: its price could not be recomputed: events of ")
     assert "the kind 'of-tomorrow' are not known here." in out.splitlines()[0]
 
 
@@ -104,9 +128,10 @@ def test_a_sample_and_gaussian_noise_are_priced_from_real_files(place: Place, cl
     assert account["holds"] is None and "earlier releases" in account["reason"]
 
 
-def test_programs_get_every_price(place: Place, cli: Cli, file: Path) -> None:
+def test_programs_get_every_price(place: Place, cli: Cli) -> None:
+    file = noisy(place, cli)
     answer = printed("dpicl verify FILE", cli(f"verify {file} --recompute --json"))
-    release, account = answer["prices"]
+    release, _, account = answer["prices"]
     assert (release["what"], release["epsilon_stated"], release["holds"]) == ("release", 1, True)
     assert release["epsilon_recomputed"] == pytest.approx(1) and account["holds"]
     assert answer["key"] == cli("verify --show-key").strip()
@@ -117,10 +142,8 @@ def test_programs_get_every_price(place: Place, cli: Cli, file: Path) -> None:
     assert code == 1 and printed("dpicl verify FILE", out)["prices"][0]["holds"] is False
 
 
-def test_without_the_second_library_a_sentence_says_what_to_install(
-    place: Place, file: Path
-) -> None:
-    hidden = place.root / "hidden"
+def test_without_the_second_library_a_sentence_says_what_to_install(place: Place, cli: Cli) -> None:
+    file, hidden = noisy(place, cli), place.root / "hidden"
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text("import sys\nsys.modules['prv_accountant'] = None\n")
     repository = str(Path(__file__).parents[2])

@@ -15,7 +15,7 @@ import pytest
 
 from dpicl.quality.shown import Fitted, Shown, Truth, Worth
 from dpicl.report.answer import Answerer, ends
-from dpicl.report.answers import constant_answers, constants_in_short
+from dpicl.report.answers import constant_answers, constants_in_short, one_answer
 from dpicl.report.blocks import Figure, Heading, TableBlock
 from dpicl.report.cells import LabelCounts
 from dpicl.report.decision import Gain, found, gains_of
@@ -72,8 +72,9 @@ def test_a_classifier_on_the_private_rows_is_not_what_a_release_helps(tmp_path: 
     both = [*released("icl", 0.66, 0.66, method="gdp_tabicl")]
     run = run_of(tmp_path, *both, *released("lr", 0.85, 0.85, method="gdp_tabicl"))
     assert opening(run) == (
-        "With what GDP-TabICL released of adult, some-model does as well as without private data, "
-        "within noise: accuracy 0.660 against 0.660, on 400 rows, at ε = 1."
+        "With what GDP-TabICL released of adult, some-model is not told apart from using no "
+        "private data: accuracy 0.660 against 0.660, on 400 rows, at ε = 10, a difference of 0.000 "
+        "(95 % interval −0.066 to 0.066)."
     )
     assert not any("logistic regression  " in told for told in story(run))
     assert any(
@@ -97,12 +98,33 @@ def test_whom_it_helps_comes_before_whom_it_does_not(tmp_path: Path) -> None:
     assert opening(run) == (
         "With what AIM-TabICL released of adult, logistic regression does better than without "
         "private data: at ε = 10 (accuracy 0.800 against 0.660, on 400 rows). With every release, "
-        "some-model does as well as without private data, within noise."
+        "some-model is not told apart from using no private data."
     )
 
 
 def test_what_falls_back_at_a_larger_epsilon_is_no_help(tmp_path: Path) -> None:
     assert " does better " not in opening(run_of(tmp_path, *released("icl", 0.9, 0.66)))
+
+
+def test_what_noise_leaves_open_is_not_said_to_be_as_good(tmp_path: Path) -> None:
+    """0.130 more, of which noise may be all, was `as well as`; and a bar around the accuracy, which
+    is the interval of the difference, was said to be of queries.
+    """
+    run = run_of(tmp_path, *released("icl", 0.70, 0.72))
+    assert opening(run).startswith(
+        "With what MST-TabICL released of adult, some-model is not told apart from using no "
+        "private data: accuracy 0.720 against 0.660, on 400 rows, at ε = 10, a difference of "
+        "0.060 (95 % interval "
+    )
+    figure = next(
+        block
+        for block in first_screen(run, gains_of(run), figures_of(run, gains_of(run)))
+        if isinstance(block, Figure)
+    )
+    of_stroke = "is a 95 % interval of the difference to the stroke over queries alone"
+    assert f"A bar, drawn at the point, {of_stroke}" in figure.caption
+    assert "a bar is the interval of the difference, drawn at the point: " in figure.svg
+    assert "0.720 against 0.660, a difference of 0.060 (95 % interval " in figure.svg
 
 
 def test_harm_is_said_with_where(tmp_path: Path) -> None:
@@ -125,7 +147,9 @@ def test_a_better_order_helps_where_accuracy_is_within_noise(
         "logistic regression does better than without private data: from ε = 1 on (there AUC 0.77 "
         "against 0.5, on 400 rows; accuracy 0.680 against 0.660 is within noise)" in told
     ) is helps
-    assert ("logistic regression does as well as without private data" in told) is not helps
+    assert (
+        "logistic regression is not told apart from using no private data: " in told
+    ) is not helps
 
 
 @pytest.mark.parametrize(("first", "averaged"), [(0.68, 0.9), (0.9, 0.68)])
@@ -155,10 +179,49 @@ def test_constant_answers_are_one_sentence_however_many_there_are() -> None:
         "demonstrations and with MST-TabICL; large gives nearly all queries one answer, whatever "
         "they say: ‘Yes’ with AIM-TabICL"
     )
+    mixed = replace(alike, given=Counter(Yes=10, No=10))
+    assert constants_in_short([*constant_answers([zero, alike, mixed])], "small").endswith(
+        ": ‘Yes’ without demonstrations, one in 1 of 2 cells with MST-TabICL"
+    )
     reverse = counts(system="zero-shot", given="No")
     assert constants_in_short([*constant_answers([reverse, alike])], "small").endswith(
         ": ‘No’ without demonstrations, ‘Yes’ with MST-TabICL"
     )
+
+
+def test_a_model_is_named_for_one_answer_where_most_of_its_cells_with_demonstrations_have_one() -> (
+    None
+):
+    """Two models were named, of which one had one answer in two cells of six."""
+    mixed = replace(counts(system="icl@large"), given=Counter(Yes=10, No=10))
+    bare, alike = counts(system="zero-shot@large"), counts(system="icl@large")
+    bare_large = "large does so without demonstrations"
+    for cells, told in (
+        ([], ""),
+        ([counts(), mixed], "small gives nearly all queries one answer, whatever they say."),
+        (
+            [counts(), bare, mixed, mixed, alike],
+            (
+                "small gives nearly all queries one answer, whatever they say; "
+                f"{bare_large} and in 1 of 3 cells with demonstrations."
+            ),
+        ),
+        (
+            [counts(), bare, mixed],
+            f"small gives nearly all queries one answer, whatever they say; {bare_large}.",
+        ),
+        ([bare, mixed], "large gives nearly all queries one answer without demonstrations."),
+        (
+            [bare, replace(mixed, dataset="shop")],
+            "large gives nearly all queries one answer without demonstrations on adult.",
+        ),
+        ([bare], "large gives nearly all queries one answer, whatever they say."),
+        (
+            [counts(), alike],
+            "small and large give nearly all queries one answer, whatever they say.",
+        ),
+    ):
+        assert one_answer(cells, "small") == told
 
 
 def test_who_does_better_is_said_with_each_of_several(tmp_path: Path) -> None:
@@ -210,9 +273,10 @@ def test_a_benchmark_begins_with_its_release_beside_the_truth(tmp_path: Path) ->
     assert opening(known) == (
         "MST-TabICL released rows of adult at ε = 1. Logistic regression fitted on them has AUC "
         "0.79 on 154 held-out rows; fitted on the true rows 0.82, without any data 0.50. With what "
-        "MST-TabICL released of adult, some-model does as well as without private data, within "
-        "noise: accuracy 0.660 against 0.660, on 400 rows, at ε = 1. some-model gives nearly all "
-        "queries one answer, whatever they say."
+        "MST-TabICL released of adult, some-model is not told apart from using no private data: "
+        "accuracy 0.660 against 0.660, on 400 rows, at ε = 10, a difference of 0.000 (95 % "
+        "interval −0.066 to 0.066). some-model gives nearly all queries one answer, whatever they "
+        "say."
     )
     assert story(known)[0].startswith("MST-TabICL released rows of adult at ε = 1.")
     blocks = list(first_screen(known, gains_of(known), figures_of(known, gains_of(known))))

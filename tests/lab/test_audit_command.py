@@ -58,8 +58,8 @@ def test_without_a_name_every_audit_is_listed(tmp_path: Path, capsys: Capture) -
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("noisy-cuont",), "a name that `dpicl audit` lists; did you mean 'noisy-count'?"),
-        (("zzzz",), "expected a name that `dpicl audit` lists\n"),
+        (("noisy-cuont",), "a name that bare `dpicl audit` lists; did you mean 'noisy-count'?"),
+        (("zzzz",), "expected a name that bare `dpicl audit` lists\n"),
         (("noisy-count", "--all"), "expected a name or --all, not both"),
     ],
 )

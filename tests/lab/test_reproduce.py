@@ -16,7 +16,7 @@ from dpicl.home.settings import Settings
 from dpicl.release.pipelines import Pipeline, load_pipelines
 from dpicl.runs.plan import plan_for
 from dpicl.runs.run_folder import run_folder, write_plan
-from lab.commands.reproduce import _shorter
+from lab.commands.reproduce import Campaign, _shorter
 from lab.compare import side_of
 from lab.published.cells import ALL_SETS, Paper, PrintedCell, PrintedTable, papers
 from lab.reproduce import Made, judged
@@ -30,6 +30,7 @@ from tests.harness import (
     said,
     shop,
     shop_rows,
+    typed,
 )
 from tests.library.examples import ROOT
 
@@ -70,10 +71,43 @@ def test_every_printed_number_has_a_place_in_its_pipeline(
 def test_arithmetic_tables_come_out_as_printed(place: Place, capsys: Capture) -> None:
     told = said(capsys, "reproduce", "dp-tabicl", "V")
     assert "Of 40 printed numbers 38 are equal and 2 are misprinted." in told
-    page = (place.root / "home" / "runs" / "dp-tabicl.md").read_text()
+    page = (place.root / "home" / "runs" / "dp-tabicl-V.md").read_text()
     assert "; computed, without a run or a model" in page and "answered by" not in page
     told = said(capsys, "reproduce", "dp-few-shot", "9")
-    assert "Of 20 printed numbers 20 are bounds." in told
+    assert "Of 20 printed numbers 20 hold (their noise costs at most the printed ε)." in told
+
+
+def test_pages_of_other_tables_lie_side_by_side(place: Place, capsys: Capture) -> None:
+    """Each page of a name replaced the one before."""
+    for paper, table in (("dp-tabicl", "V"), ("dp-few-shot", "9")):
+        said(capsys, "reproduce", paper, table, "--name", "mine")
+    runs = place.root / "home" / "runs"
+    assert {path.name for path in runs.glob("*.html")} == {"mine-V.html", "mine-9.html"}
+    assert "## Table V:" in (runs / "mine-V.md").read_text()
+
+
+def test_a_page_of_the_same_tables_that_is_replaced_is_said(place: Place, capsys: Capture) -> None:
+    page = place.root / "home" / "runs" / "dp-tabicl-V.md"
+    said(capsys, "reproduce", "dp-tabicl", "V")
+    assert "is replaced" not in said(capsys, "reproduce", "dp-tabicl", "V"), "the same bytes"
+    page.write_text("of another command")
+    code, out, err = typed(capsys, "reproduce", "dp-tabicl", "V")
+    assert not code and (
+        "dp-tabicl-V.md of an earlier command is replaced; another --name keeps both" in out + err
+    )
+    assert "## Table V:" in page.read_text()
+
+
+def test_all_tables_in_any_order_are_the_whole_paper_s_page(place: Place) -> None:
+    for paper in papers().values():
+        every = [table.name for table in paper.tables]
+        for tables, name in (
+            (every, "mine.md"),
+            ([*reversed(every)], "mine.md"),
+            ([every[2], every[1]], f"mine-{every[1]}-{every[2]}.md"),
+        ):
+            with Settings.from_environment().entered():
+                assert Campaign(paper, tables, "mine", ["tiny"], {})._page("md").name == name
 
 
 def test_what_is_not_here_is_said_beside_each_number(
@@ -83,7 +117,7 @@ def test_what_is_not_here_is_said_beside_each_number(
     told = said(capsys, "reproduce", "dp-icl", "samsum,docvqa")
     assert "samsum: not run, because" in told
     assert "docvqa: not run, because docvqa: no texts at hand" in told
-    page = next((place.root / "home" / "runs").glob("dp-icl.md")).read_text()
+    page = next((place.root / "home" / "runs").glob("dp-icl-docvqa-samsum.md")).read_text()
     assert "not run because" in page and "within noise |" not in page.partition("## ")[2]
 
 

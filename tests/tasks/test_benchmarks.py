@@ -19,6 +19,7 @@ from dpicl.home.benchmarks import (
     REGISTRY,
     _comes_with_a_package,
     check_published,
+    check_unlisted,
     content_digest,
     known_when_read,
     published_digests,
@@ -86,6 +87,36 @@ def test_texts_that_are_not_published_answer_nothing(place: Place, cli: Cli) -> 
     assert not charged()
     publish(place, "letters")
     assert cli.ended(asking)[0] == 0
+
+
+def test_the_command_refuses_before_workers_start_and_a_folder_is_made(
+    place: Place, cli: Cli
+) -> None:
+    """It began a run, which failed half a minute later, and left its folder."""
+    told = cli.refused("run demo --datasets shop --model fake --executor pool --run-id r")
+    assert told == f"shop: {REFUSED} shop`" and not (place.home / "runs" / "r").exists()
+    settings = Settings.from_environment()
+    with pytest.raises(PrivacyError, match="letters: says `benchmark: true` of rows that are not"):
+        check_unlisted([settings.declared("letters")], settings)
+
+
+def test_public_rows_under_another_name_are_not_refused(place: Place) -> None:
+    install(place, shop("stall"))
+    (place.home / REGISTRY).unlink()
+    publish(place, "shop")
+    settings = Settings.from_environment()
+    check_unlisted([settings.declared("stall")], settings)
+    rows = place.root / "data" / "stall.csv"
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(PrivacyError, match="stall: says `benchmark: true` of rows that are not"):
+        check_unlisted([settings.declared("stall")], settings)
+
+
+def test_publishing_names_no_title_that_nobody_wrote(place: Place, cli: Cli) -> None:
+    """`60 rows of Private records … become public`."""
+    assert cli("data publish shop --yes").startswith("shop: 60 rows of t\n")
+    install(place, shop("stall") | {"source": {"file": "stall.csv"}})
+    assert cli("data publish stall --yes").startswith("stall: 60 rows\n")
 
 
 @pytest.mark.parametrize(

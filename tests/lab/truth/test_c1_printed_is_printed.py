@@ -377,7 +377,7 @@ def test_the_page_says_how_many_are_misprinted(
     assert "Of 40 printed numbers 38 are equal and 2 are misprinted." in said(
         capsys, "reproduce", "dp-tabicl", "V"
     )
-    page = (tmp_path / "home" / "runs" / "dp-tabicl.md").read_text()
+    page = (tmp_path / "home" / "runs" / "dp-tabicl-V.md").read_text()
     assert (
         "| 4.416 | 3.416 | differs because the paper misprints" in page
         and "| 47.370 | 47.697 | differs because" in page

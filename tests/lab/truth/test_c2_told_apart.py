@@ -202,23 +202,41 @@ def test_baselines_stand_beside_the_majority_of_the_rows_that_they_are_tested_on
     )
 
 
-def test_a_table_s_first_line_counts_each_number_once() -> None:
-    def beside(*, near: bool, wide: bool, apart: bool) -> Beside:
-        return Beside("the majority label", 0.7, 0.9, apart, near, wide)
+CANNOT_TELL = "Whether a constant answer reproduces this table, these runs cannot tell: "
 
+
+@pytest.mark.parametrize(
+    ("within", "wide", "other", "lead"),
+    [
+        (0, 1, 0, CANNOT_TELL),
+        (0, 2, 1, CANNOT_TELL),
+        (1, 9, 0, CANNOT_TELL),
+        (1, 1, 0, REPRODUCES),
+        (1, 1, 1, REPRODUCES),
+        (2, 3, 2, REPRODUCES),
+        (1, 0, 2, "Beside a constant answer: "),
+        (0, 1, 2, "Beside a constant answer: "),
+    ],
+)
+def test_what_is_too_near_to_tell_reproduces_nothing(
+    within: int, wide: int, other: int, lead: str
+) -> None:
+    """`0 of 1, and too near to tell in 1` began with `A constant answer reproduces this table`."""
     found = [
-        beside(near=True, wide=False, apart=False),
-        beside(near=True, wide=True, apart=True),
-        beside(near=False, wide=False, apart=False),
+        *[Beside("the majority label", 0.7, 0.9, False, True, False)] * within,
+        *[Beside("the majority label", 0.7, 0.9, True, True, True)] * wide,
+        *[Beside("the majority label", 0.7, 0.9, False, False, False)] * other,
     ]
-    expected = (
-        "within noise of 1 of 3 printed numbers of answers, and too near to tell in 1; 1 of ours "
-        "is told apart from it."
-    )
-    assert expected in first_line(found) and first_line(found).startswith(
-        "A constant answer reproduces this table"
-    )
-    assert "; 0 of ours are told apart" in first_line([found[0]]) and first_line([found[2]]) == ""
+    line = first_line(found)
+    assert line.startswith(lead)
+    near = f", and too near to tell in {wide}" * bool(wide)
+    assert f"within noise of {within} of {len(found)} printed numbers of answers{near}; " in line
+    assert f"; {wide} of ours {'is' if wide == 1 else 'are'} told apart from it." in line
+    assert line.endswith("More queries would tell.") == (lead == CANNOT_TELL)
+
+
+def test_a_table_that_no_constant_answer_is_near_has_no_first_line() -> None:
+    assert first_line([Beside("the majority label", 0.7, 0.9, False, False, False)]) == ""
 
 
 def test_a_summary_counts_what_is_told_apart() -> None:

@@ -67,12 +67,32 @@ def test_a_hub_id_may_carry_a_revision(name: str, hub_id: str, revision: str | N
     )
 
 
-@pytest.mark.parametrize("name", ["gpt", "", "./no/such", "/no/such", "a/b/c", "@main"])
-def test_an_unknown_name_lists_the_registry(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("gpt", " is unknown"),
+        ("", " is unknown"),
+        ("@main", " is unknown"),
+        ("./no/such", ": no such file or folder"),
+        ("/no/such", ": no such file or folder"),
+        ("a/b/c", ": no such file or folder"),
+        ("no.gguf", ": no such file or folder"),
+        ("empty", " is a folder without config.json"),
+        ("./empty", " is a folder without config.json"),
+        ("./letter.txt", " is a file of another kind"),
+    ],
+)
+def test_a_name_that_is_no_model_says_why_and_lists_the_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, wrong: str
+) -> None:
+    """All of them were `unknown`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "letter.txt").write_text("A letter to a ward.\n")
     with pytest.raises(ModelError) as error:
         resolve_model(name, REGISTRY)
     assert str(error.value) == (
-        f"model {name!r} is unknown; expected a folder with config.json, a GGUF file, a hub id "
+        f"model {name!r}{wrong}; expected a folder with config.json, a GGUF file, a hub id "
         "org/name[@revision], an endpoint such as http://127.0.0.1:8000/v1#MODEL, or one of fake, "
         "llama-2-13b, smollm2, tiny"
     )
