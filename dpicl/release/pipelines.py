@@ -352,6 +352,16 @@ def declared_pipelines(settings: Settings, *, models_alone: bool = False) -> Pip
     )
 
 
+def scheduled_pipelines(settings: Settings) -> dict[str, Pipeline]:
+    """Those that run by themselves: of the user's own file alone. Raises DeclarationError: as
+    `load_pipelines`.
+    """
+    if not settings.states_pipelines:
+        return {}
+    declared = load_pipelines(settings.pipelines).pipelines
+    return {name: pipeline for name, pipeline in declared.items() if pipeline.schedule}
+
+
 def override(
     pipeline: Pipeline, changes: Mapping[Any, object], source: str = "command line"
 ) -> Pipeline:
