@@ -234,6 +234,27 @@ def changes(place: Place) -> Iterator[dict[str, str]]:
         }
 
 
+@pytest.mark.exhaustive
+def test_a_ledger_moves_by_the_lines_of_the_page(reader: Reader) -> None:
+    """What was spent stays spent, and the file of before is refused where the variable is
+    forgotten.
+    """
+    reader.write_files("how-to/schedule.md")
+    lines = commands_by_section("how-to/cluster.md")["Moving the ledger"]
+    with made_databases() as databases, terminals_of(reader) as (one, other):
+        for terminal in (one, other):
+            terminal.type("export DPICL_DATA=$PWD")
+        one.type("python make_customers.py && dpicl protect customers --epsilon 1 --out a.jsonl")
+        before = one.type("dpicl budget --json")
+        for line in lines:
+            one.type(changed(line, {"ledger:PASSWORD@database": databases.url("ledger")[13:-7]}))
+        assert json.loads(one.type("dpicl budget --json")) == json.loads(before)
+        one.type("dpicl protect customers --epsilon 1 --out a.jsonl")  # free
+        forgotten = other.type("dpicl protect customers --epsilon 0.5 --out b.jsonl 2>&1 || true")
+        assert "the ledger was rolled back" in forgotten
+        assert "ledger.db was read, as DPICL_LEDGER is not set" in " ".join(forgotten.split())
+
+
 COPIES = """
 ssh() { shift; (cd "$HAND" && "$@"); }
 scp() { local to="${@: -1}"; cp -p "${@:2:$#-2}" "$HAND/${to#hand:}"; }
