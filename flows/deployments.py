@@ -45,7 +45,7 @@ def _own_pool(pipeline: Pipeline) -> str | None:
     return pipeline.schedule.work_pool if pipeline.schedule else None
 
 
-def _deployment(name: str, pipeline: Pipeline) -> dict[str, Any]:
+def _deployment(name: str, pipeline: Pipeline, settings: Settings) -> dict[str, Any]:
     """A pipeline as a deployment of the sweep, by Prefect's names: what a served one and a
     described one share.
     """
@@ -54,7 +54,7 @@ def _deployment(name: str, pipeline: Pipeline) -> dict[str, Any]:
     scheduled = override(pipeline, changes.get("changes", {}))
     return {
         "name": name,
-        "description": description(scheduled),
+        "description": description(scheduled, settings),
         "tags": tags_of(scheduled),
         "parameters": {"pipeline": name, **changes},
         "concurrency_limit": schedule.concurrency_limit if schedule else 1,
@@ -85,7 +85,7 @@ def write_prefect_file(
         )
     described = [
         {
-            **_deployment(name, pipeline),
+            **_deployment(name, pipeline, settings),
             "entrypoint": "flows.tabicl:sweep",
             "schedules": [{"cron": pipeline.schedule.cron, "timezone": pipeline.schedule.timezone}]
             if pipeline.schedule
@@ -169,7 +169,7 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
     with watched, cleaned_daily(settings), _paused_at_the_end(own, console):
         served: list[Any] = [
             sweep.to_deployment(
-                **_deployment(name, pipeline),
+                **_deployment(name, pipeline, settings),
                 schedule=Cron(pipeline.schedule.cron, timezone=pipeline.schedule.timezone)
                 if pipeline.schedule
                 else None,

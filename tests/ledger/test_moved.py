@@ -1,5 +1,5 @@
-"""A user whose ledger is on a server, or shall be: a refusal names the ledger that was read, by what
-it was named, and the way to move it.
+"""A user whose ledger is on a server, or shall be: a refusal names the ledger that was read, by
+what it was named, and the way to move it.
 """
 
 from __future__ import annotations
