@@ -60,10 +60,12 @@ def deploy(
     from flows.environment import prepare_environment
 
     prepare_environment()
-    from flows.deployments import prepare_server, write_prefect_file
+    from flows.deployments import prepare_server, warn_of_own_ledgers, write_prefect_file
 
-    pipelines = prepare_server(Settings.from_environment(), console, notify)
-    count = write_prefect_file(out, pipelines, pool)
+    settings = Settings.from_environment()
+    pipelines = prepare_server(settings, console, notify)
+    warn_of_own_ledgers(pipelines, pool, settings, console)
+    count = write_prefect_file(out, pipelines, pool, settings)
     named = "" if out == Path("prefect.yaml") else f" --prefect-file {out}"
     message = f"{out}: {many(count, 'deployment')}; next: `prefect deploy --all{named}`"
     console.print(message, highlight=False, soft_wrap=True)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -20,10 +21,12 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.schedules import Cron
 from rich.console import Console
 
-from dpicl.ground.errors import DpiclError, RunError
+from dpicl.ground.errors import DpiclError, LedgerRefusedError, RunError
+from dpicl.ground.shutdown import SIGNALS
 from dpicl.home.accounts import open_ledger
-from dpicl.home.settings import Settings
+from dpicl.home.settings import PIPELINES, SHIPPED_PIPELINES, Settings
 from dpicl.release.pipelines import Pipeline, Pipelines, load_pipelines, override
+from dpicl.release.releases import check_shared
 from dpicl.runs.forecast import forecast, series_forecasts
 from dpicl.runs.plan import charges, draft_plan
 from flows.environment import DEFAULTS, SERVER
@@ -42,7 +45,7 @@ def _own_pool(pipeline: Pipeline) -> str | None:
     return pipeline.schedule.work_pool if pipeline.schedule else None
 
 
-def _deployment(name: str, pipeline: Pipeline) -> dict[str, Any]:
+def _deployment(name: str, pipeline: Pipeline, settings: Settings) -> dict[str, Any]:
     """A pipeline as a deployment of the sweep, by Prefect's names: what a served one and a
     described one share.
     """
@@ -51,19 +54,23 @@ def _deployment(name: str, pipeline: Pipeline) -> dict[str, Any]:
     scheduled = override(pipeline, changes.get("changes", {}))
     return {
         "name": name,
-        "description": description(scheduled),
+        "description": description(scheduled, settings),
         "tags": tags_of(scheduled),
         "parameters": {"pipeline": name, **changes},
         "concurrency_limit": schedule.concurrency_limit if schedule else 1,
     }
 
 
-def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> int:
+def write_prefect_file(
+    file: Path, pipelines: Pipelines, pool: str | None, settings: Settings
+) -> int:
     """What `prefect deploy --all` reads: the same deployments, for workers of pools that have this
     package.
 
     Args:
         pool: of pipelines that name none; None leaves them to `dpicl serve`.
+        settings: the installation that workers are told, as they start runs in folders of their
+            own.
 
     Returns:
         How many deployments are described.
@@ -78,7 +85,7 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
         )
     described = [
         {
-            **_deployment(name, pipeline),
+            **_deployment(name, pipeline, settings),
             "entrypoint": "flows.tabicl:sweep",
             "schedules": [{"cron": pipeline.schedule.cron, "timezone": pipeline.schedule.timezone}]
             if pipeline.schedule
@@ -86,7 +93,7 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
             # `prefect worker` does not prepare its environment
             "work_pool": {
                 "name": _own_pool(pipeline) or pool,
-                "job_variables": {"env": dict(DEFAULTS)},
+                "job_variables": {"env": {**DEFAULTS, **_installation(settings)}},
             },
         }
         for name, pipeline in pipelines.pipelines.items()
@@ -106,6 +113,45 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
     return len(described)
 
 
+def _installation(settings: Settings) -> dict[str, str]:
+    """Where this installation is, for a worker in another folder. The ledger's address may hold a
+    password, which each worker is told by its own environment.
+    """
+    places = {
+        "DPICL_HOME": settings.home,
+        "DPICL_RUNS": settings.runs,
+        "DPICL_PIPELINES": settings.pipelines if settings.own_pipelines else None,
+        # else those that are shipped would be refused for want of a folder that is named
+        "DPICL_CONTRACTS": settings.contracts if settings.contracts.is_dir() else None,
+        "DPICL_DATA": settings.data,
+    }
+    return {name: str(path) for name, path in places.items() if path is not None}
+
+
+def warn_of_own_ledgers(
+    pipelines: Pipelines, pool: str | None, settings: Settings, console: Console
+) -> None:
+    """Say of which pipelines a pool's workers refuse the runs, since their ledger is one of this
+    host alone.
+    """
+    for name, pipeline in pipelines.pipelines.items():
+        if not (_own_pool(pipeline) or pool):
+            continue
+        changes = dict(pipeline.schedule.parameters) if pipeline.schedule else {}
+        with suppress(DpiclError):  # shown by `prepare_server`
+            datasets = override(pipeline, changes).datasets
+            contracts = [settings.declared(dataset) for dataset in datasets]
+            try:
+                check_shared(contracts, settings)
+            except LedgerRefusedError as error:
+                console.print(
+                    f"warning: {name}: workers of a pool refuse its runs: {error}, where this "
+                    "command and the workers are started",
+                    highlight=False,
+                    soft_wrap=True,
+                )
+
+
 def serve_pipelines(settings: Settings, console: Console, notify: str | None = None) -> None:
     """Serve until interrupted; schedules that nobody serves are paused then.
 
@@ -123,7 +169,7 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
     with watched, cleaned_daily(settings), _paused_at_the_end(own, console):
         served: list[Any] = [
             sweep.to_deployment(
-                **_deployment(name, pipeline),
+                **_deployment(name, pipeline, settings),
                 schedule=Cron(pipeline.schedule.cron, timezone=pipeline.schedule.timezone)
                 if pipeline.schedule
                 else None,
@@ -139,7 +185,12 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
 
 @contextmanager
 def _paused_at_the_end(names: Collection[str], console: Console) -> Iterator[None]:
-    """Prefect's own pausing leaves out an interrupt before its runner has started."""
+    """Prefect's own pausing leaves out an interrupt before its runner has started, and until then
+    it listens to no other signal.
+    """
+    for sign in SIGNALS:
+        if signal.getsignal(sign) is not signal.SIG_IGN:  # as a shell's background jobs do
+            signal.signal(sign, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
             yield
@@ -163,8 +214,14 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
     limits.
 
     Raises:
-        RunError: no Prefect server is named, it does not answer, or lacks the notification block.
+        RunError: there is no pipelines.yaml here; no Prefect server is named, it does not answer,
+            or lacks the notification block.
     """
+    if not settings.states_pipelines:
+        raise RunError(
+            f"{PIPELINES}: is not in this folder, and nothing else runs by itself; expected one "
+            f"here, or its path in DPICL_PIPELINES: {SHIPPED_PIPELINES} has the shipped ones"
+        )
     if not os.environ.get("PREFECT_API_URL"):
         raise RunError(
             f"serve needs a Prefect server: start one with `{SERVER}` and set "

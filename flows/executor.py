@@ -27,10 +27,11 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect_dask.task_runners import PrefectDaskFuture
 
+from dpicl.ground.errors import DpiclError
 from dpicl.ground.processes import VISIBLE, gpus_here
 from dpicl.home.settings import Settings
 from dpicl.models.spec import ModelSpec
-from dpicl.release.pipelines import Pipeline
+from dpicl.release.pipelines import Pipeline, asks_models
 from dpicl.report import write_report
 from dpicl.report.words import epsilon, listing, method_name
 from dpicl.runs import prepare as rules
@@ -218,7 +219,7 @@ def tags_of(pipeline: Pipeline, *models: ModelSpec | None) -> list[str]:
     """A tag of each method, model and data set."""
     named = (
         pipeline.methods,
-        [model.name for model in models if model and pipeline.methods],
+        [model.name for model in models if model],
         pipeline.datasets,
     )
     return list(
@@ -228,24 +229,31 @@ def tags_of(pipeline: Pipeline, *models: ModelSpec | None) -> list[str]:
     )
 
 
-def description(pipeline: Pipeline) -> str:
+def _asks_models(pipeline: Pipeline, settings: Settings) -> bool:
+    with suppress(DpiclError):  # a contract that breaks a rule refuses the run
+        return bool(pipeline.methods) and asks_models(pipeline.datasets, settings)
+    return False
+
+
+def description(pipeline: Pipeline, settings: Settings) -> str:
     """What a deployment's page says of its pipeline."""
     methods = listing([method_name(name) for name in pipeline.methods]) or "Privacy costs"
-    answered = f", answered by {pipeline.model}" if pipeline.methods else ""
+    answered = f", answered by {pipeline.model}" if _asks_models(pipeline, settings) else ""
     return (
         f"{pipeline.title}.\n\n{methods} on {listing(list(pipeline.datasets))}, "
         f"{_epsilons(pipeline)}{answered}."
     )
 
 
-def name_flow_run(plan: Plan) -> None:
+def name_flow_run(plan: Plan, settings: Settings) -> None:
     """Name and tag the flow run around this by its plan; tags of the user's own stay."""
     context = FlowRunContext.get()
     if context is None or (flow_run := context.flow_run) is None:
         return
     others = [tag for tag in flow_run.tags if not tag.startswith(KINDS)]
     flow_run.name = run_name(plan)
-    flow_run.tags = [*others, *tags_of(plan.pipeline, plan.model, plan.writer)]
+    asked = (plan.model, plan.writer) if _asks_models(plan.pipeline, settings) else ()
+    flow_run.tags = [*others, *tags_of(plan.pipeline, *asked)]
     # a name is not worth a run
     with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
         client.update_flow_run(flow_run.id, name=flow_run.name, tags=flow_run.tags)

@@ -42,7 +42,7 @@ from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import ANCHOR, KEY, LEDGER, Settings
 from dpicl.ledger import Ledger
 from dpicl.methods.tabular_answers import AVERAGED
-from dpicl.release.pipelines import load_pipelines
+from dpicl.release.pipelines import scheduled_pipelines
 from dpicl.release.table_files import read_table
 from dpicl.runs.artefacts import PREDICTIONS, RESULTS
 from dpicl.runs.results import MANIFEST
@@ -289,10 +289,9 @@ class RunsAndBudgets(Collector):
         )
         runs, damaged = self._runs.read()
         try:
-            pipelines = load_pipelines(self._settings.pipelines).pipelines
             intervals = {
                 (name,): longest_gap(pipeline.schedule.cron)
-                for name, pipeline in pipelines.items()
+                for name, pipeline in scheduled_pipelines(self._settings).items()
                 if pipeline.schedule
             }
             refused = 0

@@ -152,7 +152,7 @@ def _begun(run: Path, settings: Settings, *, is_on_pool: bool) -> Plan:
     """
     plan = read_plan(run)
     host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
-    name_flow_run(plan)
+    name_flow_run(plan, settings)
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
         check_shared((settings.declared(name) for name in plan.pipeline.datasets), settings)
     return plan

@@ -30,7 +30,7 @@ from dpicl.ground.nouns import many
 from dpicl.home.accounts import refused_contracts
 from dpicl.home.settings import Settings
 from dpicl.quality.outlook import TablePlan, plan_table
-from dpicl.release.pipelines import Pipeline, load_pipelines, override
+from dpicl.release.pipelines import Pipeline, override, scheduled_pipelines
 from dpicl.runs.forecast import forecast, series_forecasts
 
 
@@ -100,11 +100,7 @@ def print_forecasts(*, as_json: bool) -> None:
     """
     settings = Settings.from_environment()
     accounts: list[ForecastAccount] = []
-    scheduled = {
-        name: pipeline
-        for name, pipeline in load_pipelines(settings.pipelines).pipelines.items()
-        if pipeline.schedule
-    }
+    scheduled = scheduled_pipelines(settings)
     refused: dict[str, DpiclError] = {}
     for name, pipeline in scheduled.items():
         try:

@@ -33,6 +33,7 @@ from dpicl.home.benchmarks import check_unlisted, known_when_read
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
 from dpicl.models.asking import AskedBy
+from dpicl.release.pipelines import asks_models
 from dpicl.release.releases import check_quotes
 from dpicl.report import REPORT, report_steps
 from dpicl.report.load import demonstration_files, load_run
@@ -69,7 +70,8 @@ def do_run(
     plan = read_plan(folder)
     settings = Settings.current()
     units = plan.units
-    for spec in (plan.model, plan.writing_model, *plan.beside):
+    asked = asks_models(plan.pipeline.datasets, settings)
+    for spec in (plan.model, plan.writing_model, *plan.beside) if asked else ():
         spec.of_kind.make_ready(spec)
     if not units:  # a table of costs needs no workers
         for step in report_steps(folder):
@@ -226,12 +228,14 @@ def print_dry_run(
     if not resume:
         check_quotes(quotes)
     note(*(f"{name} is {by.sentence}" for name, by in asked.items()), to=to)
-    if units:
+    if units and asks_models(plan.pipeline.datasets, settings):
         note(
             f"The model works: it answered public test prompts{_ask(plan, settings)}. Nothing is "
             f"charged yet.",
             to=to,
         )
+    elif units:
+        note("No model is asked, as no contract here has queries. Nothing is charged yet.", to=to)
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
     note(*left_out(plan, contracts), to=to)
     if unread := known_when_read(contracts.values()):

@@ -65,7 +65,8 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     witness = witness_of(settings, key)
     check_not_lost(settings, witness)
     by = Spender(settings.user, settings.command)
-    with Ledger.open(address_of(settings), key, settings.home / ANCHOR, witness, by) as ledger:
+    anchor, named = settings.home / ANCHOR, named_by(settings)
+    with Ledger.open(address_of(settings), key, anchor, witness, by, named) as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
 
@@ -113,6 +114,16 @@ def ledger_file(settings: Settings) -> Path | None:
     except ArgumentError:
         return None
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
+def named_by(settings: Settings) -> str:
+    """By what the ledger was named, for whoever meant another one, or has moved it."""
+    if settings.ledger is None:
+        return "as DPICL_LEDGER is not set"
+    return (
+        "as DPICL_LEDGER says; if that is a new database, `dpicl ledger adopt` rebuilds there what "
+        "was spent"
+    )
 
 
 def looked_at(settings: Settings) -> AbstractContextManager[Connection]:
@@ -251,14 +262,16 @@ def check_not_lost(settings: Settings, witness: Witness | None = None) -> None:
     """
     file = settings.home / LEDGER
     if not settings.ledger:
-        _check_none_before(settings, witness, str(file), file.exists)
+        what = f"{file} is not there, and was looked for {named_by(settings)}"
+        _check_none_before(settings, witness, what, file.exists)
 
 
 def check_not_shorter(ledger: Ledger, settings: Settings) -> None:
     """Refuse a ledger that ends before the newest receipt. Raises LedgerRefusedError: with what to
     do.
     """
-    _check_none_before(settings, None, "its ledger is empty", lambda: ledger.end.sequence > 0)
+    what = f"{ledger.place} is empty"
+    _check_none_before(settings, None, what, lambda: ledger.end.sequence > 0)
     try:
         ledger.check_seen(newest(settings).read())
     except LedgerRefusedError as error:

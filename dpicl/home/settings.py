@@ -176,6 +176,10 @@ class Settings:
     """Whether DPICL_CONTRACTS names their folder, so that shipped ones are no substitute for a
     folder that is not there.
     """
+    states_pipelines: bool = True
+    """Whether a pipelines.yaml is in the working directory or named, be it the shipped one: nothing
+    else runs by itself.
+    """
     witnesses: Path | None = None
     """The user's folder of what is known of all state homes; None where there is none."""
     user: str = ""
@@ -205,13 +209,12 @@ class Settings:
         )
         home = stated_home("DPICL_HOME", named) if named else default_home()
         pipelines = _own("DPICL_PIPELINES", PIPELINES)
+        states_pipelines = pipelines.exists() or bool(os.environ.get("DPICL_PIPELINES"))
         return Settings(
             home,
             Path(data).resolve() if data else None,
             _own("DPICL_CONTRACTS", CONTRACTS),
-            pipelines
-            if pipelines.exists() or os.environ.get("DPICL_PIPELINES")
-            else SHIPPED_PIPELINES,
+            pipelines if states_pipelines else SHIPPED_PIPELINES,
             Path(runs).resolve()
             if runs
             else (home if named else Path(".dpicl").resolve()) / "runs",
@@ -221,6 +224,7 @@ class Settings:
             os.environ.get("DPICL_KEEP") or KEEP,
             os.environ.get("HF_ENDPOINT") or HUB,
             named_contracts=bool(os.environ.get("DPICL_CONTRACTS")),
+            states_pipelines=states_pipelines,
             witnesses=witness_folder(),
             user=os.environ.get("DPICL_USER") or _user(),
             command=_command(),

@@ -25,7 +25,14 @@ from sqlalchemy import Connection
 import dpicl
 from dpicl.ground.errors import DpiclError, LedgerRefusedError
 from dpicl.ground.files import is_free
-from dpicl.home.accounts import check_not_lost, ledger_file, looked_at, newest, witness_of
+from dpicl.home.accounts import (
+    check_not_lost,
+    ledger_file,
+    looked_at,
+    named_by,
+    newest,
+    witness_of,
+)
 from dpicl.home.settings import ANCHOR, KEY, RESTORE_LOCK, Settings, check_restored
 from dpicl.installation.clean import DAY, not_behind_links, orphans, published
 from dpicl.ledger import chain
@@ -162,7 +169,8 @@ def _intact(
             yield Finding(
                 str(anchor.path),
                 str(error).partition("; ")[0],
-                "restore the newest ledger, or `dpicl ledger adopt`",
+                f"restore the newest ledger, or `dpicl ledger adopt`; {place} was read, "
+                f"{named_by(settings)}",
             )
     fold = chain.verify(connection, key, end)
     yield from _witnessed(connection, witness_of(settings, key), fold)

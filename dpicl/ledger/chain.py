@@ -121,7 +121,9 @@ def _holds(connection: Connection, seen: Head, end: Head) -> bool:
     return not seen.sequence or hash_at(connection, seen.sequence) == seen.hash
 
 
-def check_witness(connection: Connection, seen: Seen | None, fold: Fold) -> None:
+def check_witness(
+    connection: Connection, seen: Seen | None, fold: Fold, was_read: str = ""
+) -> None:
     """The same of what the user's witness has seen, in the state home that was used last. A ledger
     that was made anew since begins later, and a record under the key says so. One that a restore
     has closed spends nothing, and is read beside the one in use.
@@ -132,7 +134,7 @@ def check_witness(connection: Connection, seen: Seen | None, fold: Fold) -> None
     if begins > seen.head.sequence:
         return
     if not seen.is_elsewhere:
-        way_out = f"{seen.home} as it was when it was used last{_WAY_OUT}"
+        way_out = f"{seen.home} as it was when it was used last{_WAY_OUT}{was_read}"
         check_seen(connection, seen.head, fold.head, way_out)
     elif not _holds(connection, seen.head, fold.head):
         raise LedgerRefusedError(
@@ -269,15 +271,26 @@ class Chain:
     """
 
     def __init__(
-        self, url: str | URL, key: bytes | None, anchor_file: Path, witness: Witness | None
+        self,
+        url: str | URL,
+        key: bytes | None,
+        anchor_file: Path,
+        witness: Witness | None,
+        named: str = "",
     ) -> None:
         self.database = Database(url)
+        self.was_read = f"; {self.place} was read{named and f', {named}'}"
         self.key = key
         self.anchor = Anchor(anchor_file)
         self.witness = witness
         self._alone = RLock()
         self._name = (str(url), key)
         self._fold = _followed_before.pop(self._name, None)
+
+    @property
+    def place(self) -> str:
+        """The path of its file, or its database without a password."""
+        return self.database.name.removeprefix("sqlite:///")
 
     def close(self) -> None:
         """Let go of the database; who opens it next in this process goes on from here."""
@@ -320,7 +333,7 @@ class Chain:
                         hold()
                         witnessed = self.witness.read()
                     fold = self._followed(connection, self._end(connection, seen))
-                    check_witness(connection, witnessed, fold)
+                    check_witness(connection, witnessed, fold, self.was_read)
                     was_unseen = fold.has_spent and witnessed is None
                     was_closed = fold.is_closed
                     change = Change(
@@ -354,21 +367,22 @@ class Chain:
         with self.database.reading() as connection:
             end = self._end(connection, seen)
             if whole:
-                check_witness(connection, witnessed, verify(connection, self.key or b"", end))
+                fold = verify(connection, self.key or b"", end)
+                check_witness(connection, witnessed, fold, self.was_read)
             else:
                 with self._alone:
                     head = Head() if self._fold is None else self._fold.head
                     if hash_at(connection, head.sequence) != head.hash:
                         self._fold = None  # another ledger has come to this address
                     fold = self._followed(connection, end)
-                    check_witness(connection, witnessed, fold)
+                    check_witness(connection, witnessed, fold, self.was_read)
                     self._fold = fold
         self.anchor.advance(end, seen)
         return end.sequence
 
     def _end(self, connection: Connection, seen: Head) -> Head:
         end = read_end(connection, self.key)
-        check_seen(connection, seen, end)
+        check_seen(connection, seen, end, f"the newer database{self.was_read}")
         return end
 
     def _followed(self, connection: Connection, end: Head) -> Fold:
@@ -387,7 +401,7 @@ class Trial(Chain):
     """
 
     def __init__(self, chain: Chain) -> None:
-        self.database, self.key = chain.database, chain.key
+        self.database, self.key, self.was_read = chain.database, chain.key, chain.was_read
         self.anchor, self.witness = chain.anchor, chain.witness
         with chain.reading() as fold:
             self._tried = fold.copy()

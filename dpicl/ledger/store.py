@@ -82,8 +82,9 @@ class Ledger:
         anchor_file: Path,
         witness: Witness | None = None,
         by: Spender = NOBODY,
+        named: str = "",
     ) -> None:
-        self._chain = Chain(url, key, anchor_file, witness)
+        self._chain = Chain(url, key, anchor_file, witness, named)
         self._by = by
         self._witness = witness
         self._real: Ledger | None = None
@@ -100,9 +101,12 @@ class Ledger:
         anchor_file: Path,
         witness: Witness | None = None,
         by: Spender = NOBODY,
+        named: str = "",
     ) -> Iterator[Ledger]:
-        """A ledger for the length of a block, and who charges through it."""
-        with closing(cls(url, key, anchor_file, witness, by)) as ledger:
+        """A ledger for the length of a block, who charges through it, and by what it was named, for
+        messages.
+        """
+        with closing(cls(url, key, anchor_file, witness, by, named)) as ledger:
             yield ledger
 
     def close(self) -> None:
@@ -124,8 +128,8 @@ class Ledger:
 
     @property
     def place(self) -> str:
-        """The path of its file, or its database without a password."""
-        return self._chain.database.name.removeprefix("sqlite:///")
+        """See `Chain`."""
+        return self._chain.place
 
     @property
     def restored_from(self) -> str | None:
@@ -243,7 +247,9 @@ class Ledger:
         Raises LedgerRefusedError: it ends before that one, or holds another one there.
         """
         with self._chain.database.reading() as connection:
-            chain.check_seen(connection, seen, chain.read_end(connection, None))
+            end = chain.read_end(connection, None)
+            newer = f"the newer database{self._chain.was_read}"
+            chain.check_seen(connection, seen, end, newer)
 
     def entries(self, name: str) -> list[Entry]:
         """What an account was charged for, in the order of its reservations; nothing where it is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,9 @@ from pydantic import (
     model_validator,
 )
 
+from dpicl.contract import TextContract
 from dpicl.contract.base import Frozen, Key, Rate, Text
+from dpicl.contract.declared import Declared
 from dpicl.contract.pipeline import MOST_TEXTS, Unit, parse_epsilon
 from dpicl.data.prompts import MOST_SHOTS
 from dpicl.ground.errors import DeclarationError, ParameterError, one_of
@@ -350,6 +352,28 @@ def declared_pipelines(settings: Settings, *, models_alone: bool = False) -> Pip
             "pipelines": {**own.pipelines, **behind, **own.pipelines},
         }
     )
+
+
+def asks_a_model(contract: Declared) -> bool:
+    """Whether a run of this data set asks a model: of a table where there is something to ask, of
+    texts always.
+    """
+    return isinstance(contract, TextContract) or contract.evaluation != "none"
+
+
+def asks_models(datasets: Iterable[str], settings: Settings) -> bool:
+    """Whether a run of one of these data sets does. Raises DpiclError: a contract breaks a rule."""
+    return any(asks_a_model(settings.declared(name)) for name in datasets)
+
+
+def scheduled_pipelines(settings: Settings) -> dict[str, Pipeline]:
+    """Those that run by themselves: of the user's own file alone. Raises DeclarationError: as
+    `load_pipelines`.
+    """
+    if not settings.states_pipelines:
+        return {}
+    declared = load_pipelines(settings.pipelines).pipelines
+    return {name: pipeline for name, pipeline in declared.items() if pipeline.schedule}
 
 
 def override(

@@ -36,7 +36,14 @@ from dpicl.models.embedding import check_embedder, embedder_fingerprint
 from dpicl.models.opening import close_scorers
 from dpicl.models.spec import ModelSpec, check_egress, resolve_model
 from dpicl.release.names import PERIOD, ReleaseFacts, accounts_of
-from dpicl.release.pipelines import Pipeline, declared_pipelines, find_pipeline, override, registry
+from dpicl.release.pipelines import (
+    Pipeline,
+    asks_models,
+    declared_pipelines,
+    find_pipeline,
+    override,
+    registry,
+)
 from dpicl.release.readers import fingerprint, settled_model
 from dpicl.release.releases import (
     AccountQuote,
@@ -223,7 +230,8 @@ def settled_plan(
     methods = [METHODS[name] for name in plan.pipeline.methods]
     # a forecast's plan is of no run
     begun = plan.run_id and (run_folder(settings, plan.run_id) / PLAN).exists()
-    if begun or not methods or plan.pipeline.api != "auto":
+    asks = methods and asks_models(plan.pipeline.datasets, settings)
+    if begun or not asks or plan.pipeline.api != "auto":
         return plan, {}
     reading = [method for method in methods if method.model_reads_rows]
     votes = any(on_texts(method.name).votes_on_tokens for method in reading)

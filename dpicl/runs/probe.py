@@ -34,6 +34,7 @@ from dpicl.models.asking import public_answer
 from dpicl.models.opening import open_tabular
 from dpicl.models.requests import ModelDescription, Scorer, TabularModel, prompt
 from dpicl.models.spec import ModelSpec, Wanted
+from dpicl.release.pipelines import asks_a_model
 from dpicl.release.readers import check_reading, reader_of
 from dpicl.runs.run_folder import Plan, read_plan
 from dpicl.runs.stage import stage
@@ -57,13 +58,7 @@ def probe(run: str) -> str:
         return "already answered"
     units = list({(unit.method, unit.dataset): unit for unit in plan.units.values()}.values())
     declared = {unit.dataset: settings.declared(unit.dataset) for unit in units}
-    labelled = [
-        name
-        for name, contract in declared.items()
-        if not isinstance(contract, Contract) or contract.label is not None
-    ]
-    # of other rows no model is ever asked
-    units = [unit for unit in units if unit.dataset in labelled]
+    units = [unit for unit in units if asks_a_model(declared[unit.dataset])]
     # one model is open at a time, and rows are read first: so the model that reads them is opened
     # last
     alike = {
@@ -94,6 +89,8 @@ def probe(run: str) -> str:
         )
     ]
     write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)
+    if not units:
+        return "no model is asked"
     return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
 
 

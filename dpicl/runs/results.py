@@ -29,6 +29,7 @@ from dpicl.methods.base import CellCost, Method
 from dpicl.methods.evaluation import majority, results_frame_columns
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.grid import costs, points, released_by
+from dpicl.release.pipelines import asks_models
 from dpicl.release.releases import spending_sentence
 from dpicl.release.rows import TEST
 from dpicl.runs.artefacts import MADE, RESULTS
@@ -181,10 +182,11 @@ def _models(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         (folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()),
         folder / DESCRIPTIONS["scores"],
     )
-    if plan.units and not model.exists():  # no worker has opened it
+    asked = bool(plan.units) and asks_models(plan.pipeline.datasets, settings)
+    if asked and not model.exists():  # no worker has opened it
         describe_model(folder, settings)
-    facts: dict[str, Any] = {"model": dict(read_json(model)) if plan.units else None}
-    if plan.units and plan.beside:
+    facts: dict[str, Any] = {"model": dict(read_json(model)) if asked else None}
+    if asked and plan.beside:
         facts["beside"] = [dict(read_json(folder / beside_file(spec.name))) for spec in plan.beside]
     facts["writer"] = plan.writer.name if plan.writer and plan.pipeline.generator else None
     if (folder / ASKED).exists():

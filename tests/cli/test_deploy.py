@@ -7,13 +7,30 @@ from __future__ import annotations
 import json
 import os
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.harness import DPICL, World, complaint, process_group, ran, rows, until, well
+from dpicl.cli.terminal import console
+from dpicl.home.settings import Settings
+from dpicl.release.pipelines import Pipelines, load_pipelines
+from flows.deployments import warn_of_own_ledgers, write_prefect_file
+from tests.harness import (
+    DPICL,
+    World,
+    complaint,
+    install,
+    process_group,
+    ran,
+    rows,
+    shop,
+    shop_rows,
+    until,
+    well,
+)
 
 PREFECT = str(DPICL.with_name("prefect"))
 PIPELINE: dict[str, Any] = {
@@ -39,7 +56,7 @@ POOLED: dict[str, Any] = {
 
 
 def environment(world: World) -> dict[str, str]:
-    """Of an operator, and of a worker on another host of the same installation."""
+    """Of an operator."""
     return {
         **os.environ,
         **world.environment,
@@ -78,9 +95,10 @@ def prefect(world: World, folder: Path, *words: str) -> None:
 
 
 def working(world: World) -> AbstractContextManager[object]:
-    """A worker of the pool."""
+    """A worker of the pool, which knows of the installation what was deployed."""
     command = [PREFECT, *["worker", "start", "--pool", "hospital"]]
-    return process_group(command, world.root / "worker.log", environment(world), world.root)
+    unaware = {name: value for name, value in environment(world).items() if name[:6] != "DPICL_"}
+    return process_group(command, world.root / "worker.log", unaware, world.root)
 
 
 @pytest.mark.exhaustive
@@ -95,7 +113,7 @@ def test_a_worker_of_a_pool_runs_what_was_deployed_from_another_folder(
     elsewhere.mkdir()
     prefect(world, elsewhere, "work-pool", "create", "hospital", "--type", "process")
     told = deploy(world, elsewhere / "own.yaml")
-    assert f"{elsewhere / 'own.yaml'}: 1 deployments;" in told
+    assert f"{elsewhere / 'own.yaml'}: 1 deployment;" in told
     assert f"--prefect-file {elsewhere / 'own.yaml'}" in told
     prefect(world, elsewhere, "--no-prompt", "deploy", "--all", "--prefect-file", "own.yaml")
     (deployed,) = world.ask("deployments/filter", {"deployments": {"name": {"any_": ["pooled"]}}})
@@ -123,6 +141,63 @@ def test_a_worker_of_a_pool_runs_what_was_deployed_from_another_folder(
     assert {
         row["epsilon"] for row in rows(report.with_name("results.csv")) if row["system"] == "icl"
     } == {"inf"}
+
+
+def test_workers_are_told_where_the_installation_is_and_no_password(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process worker starts a run in a folder of its own."""
+    declare(world, other=PIPELINE)
+    own = environment(world) | {"DPICL_LEDGER": "postgresql://ledger:hidden@database/ledger"}
+    for name in ("HOME", "RUNS", "PIPELINES", "CONTRACTS", "DATA", "LEDGER"):
+        monkeypatch.setenv(f"DPICL_{name}", own[f"DPICL_{name}"])
+    monkeypatch.delenv("DPICL_CONTRACTS")
+    monkeypatch.setenv("DPICL_DATA", "data")
+    (tmp_path / "data_contracts").mkdir()
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.from_environment()
+    file = tmp_path / "prefect.yaml"
+    write_prefect_file(file, load_pipelines(settings.pipelines), "ward", settings)
+    (described,) = yaml.safe_load(file.read_text())["deployments"]
+    told = described["work_pool"]["job_variables"]["env"]
+    assert {name: told[name] for name in told if name.startswith("DPICL_")} == {
+        "DPICL_HOME": str(world.home),
+        "DPICL_RUNS": str(world.home / "runs"),
+        "DPICL_PIPELINES": str(world.root / "pool.yaml"),
+        "DPICL_CONTRACTS": str(tmp_path / "data_contracts"),
+        "DPICL_DATA": str(tmp_path / "data"),
+    }
+    assert "hidden" not in file.read_text()
+
+
+def test_it_is_said_which_runs_a_pool_refuses_for_want_of_a_shared_ledger(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of capped rows; benchmarks have no account to share."""
+    install(world, shop("till", private=True), shop_rows(80))
+    declare(world, capped={**PIPELINE, "datasets": ["till"]}, other=PIPELINE)
+    with world.entered(DPICL_PIPELINES=str(world.root / "pool.yaml")):
+        settings = Settings.from_environment()
+        pipelines = load_pipelines(settings.pipelines)
+        told = [
+            _warned(capsys, pipelines, pool, with_ledger)
+            for pool, with_ledger in [
+                ("ward", settings),
+                (None, settings),
+                ("ward", replace(settings, ledger="postgresql://ledger:hidden@database/ledger")),
+            ]
+        ]
+    assert told[0].startswith("warning: capped: workers of a pool refuse its runs: till: on a ")
+    assert "expected one PostgreSQL for all in DPICL_LEDGER" in told[0]
+    assert told[0].count("warning") == 1
+    assert told[1:] == ["", ""]
+
+
+def _warned(
+    capsys: pytest.CaptureFixture[str], pipelines: Pipelines, pool: str | None, settings: Settings
+) -> str:
+    warn_of_own_ledgers(pipelines, pool, settings, console)
+    return capsys.readouterr().out
 
 
 @pytest.mark.exhaustive

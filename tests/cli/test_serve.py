@@ -23,9 +23,22 @@ from prefect.events import emit_event
 from prefect.states import Completed, Running
 
 from dpicl.ground.errors import DataError
+from dpicl.home.settings import SHIPPED_PIPELINES
 from flows import maintenance
 from flows.tabicl import sweep
-from tests.harness import World, end, grid_of, install, shop, shop_rows, until
+from tests.harness import (
+    DPICL,
+    World,
+    complaint,
+    end,
+    grid_of,
+    install,
+    ran,
+    shop,
+    shop_rows,
+    until,
+    well,
+)
 
 ON_DEMAND = {
     "title": "A run long enough to be killed",
@@ -345,6 +358,44 @@ def test_serve_stops_when_interrupted_and_pauses_its_schedules(
 ) -> None:
     interrupt(serving)
     assert all(deployments(world)[name]["paused"] for name in declared)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_registered_is_paused_when_serve_is_ended_before_it_listens(
+    world: World, declared: dict[str, Any], sign: signal.Signals
+) -> None:
+    """A supervisor may end it at any moment: here at the first of several deployments."""
+    names = [f"{sign.name.lower()}-{number}" for number in range(5)]
+    plain = json.loads(json.dumps(dict.fromkeys(names, YEARLY)))
+    file = world.root / f"{sign.name}.yaml"
+    file.write_text(yaml.safe_dump({"pipelines": plain}, sort_keys=False))
+    process = world.start("serve", DPICL_PIPELINES=str(file))
+    until(lambda: names[0] in deployments(world), 300, "the first deployment")
+    process.send_signal(sign)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and "Traceback" not in err, err
+    registered = [found for name, found in deployments(world).items() if name in names]
+    assert registered and all(found["paused"] for found in registered)
+
+
+def test_shipped_pipelines_are_scheduled_only_where_their_file_is_named(
+    world: World, tmp_path: Path
+) -> None:
+    """In a folder without pipelines.yaml nothing runs by itself."""
+    environment = {**os.environ, **world.environment}
+    del environment["DPICL_PIPELINES"]
+    for command in ("serve", "deploy"):
+        refused = complaint(ran([DPICL, command], env=environment, cwd=tmp_path))
+        assert refused.startswith("pipelines.yaml: is not in this folder, and nothing else runs by")
+        assert f"DPICL_PIPELINES: {SHIPPED_PIPELINES} has the shipped ones" in refused
+    interval = 'dpicl_schedule_interval_seconds{pipeline="demo"}'
+    for named in (None, str(SHIPPED_PIPELINES)):
+        own = environment | ({} if named is None else {"DPICL_PIPELINES": named})
+        metrics = well(ran([DPICL, "metrics"], env=own, cwd=tmp_path)).stdout
+        forecast = well(ran([DPICL, "forecast"], env=own, cwd=tmp_path)).stdout
+        assert (interval in metrics) == (named is not None)
+        assert forecast.startswith(f"{0 if named is None else 1} scheduled pipeline"), forecast
 
 
 SILENT_SECONDS = 10

@@ -20,7 +20,7 @@ import yaml
 
 from tests.docs.reader import Reader, made_reader
 from tests.docs.terminal import Terminal, commands_by_section, terminals
-from tests.harness import REPOSITORY, Place, answers, edited, free_port, new_place
+from tests.harness import REPOSITORY, Place, answers, edited, free_port, new_place, until
 from tests.infra.databases import made_databases
 from tests.infra.recipes import COMPOSE, documents
 from tests.observers import lineage_server
@@ -103,9 +103,8 @@ def is_healthy(api: str, believed: Path) -> bool:
 
 def ask(api: str, path: str, body: Any) -> Any:
     """One question to a Prefect server."""
-    request = urllib.request.Request(
-        f"{api}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{api}/{path}", content, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.loads(answer.read())
 
@@ -150,15 +149,35 @@ def test_the_page_on_schedules(reader: Reader) -> None:
         second.type(f'python -c "{block}"')
         (notified,) = sections.pop("Notifications")
         second.stop(second.start(notified, lambda _: "send-notification" in actions(api)))
-        *commands, worker = sections.pop("Use a work pool instead")
-        for command in commands:
-            second.type(command)
-        (deployed,) = [
-            one for one in ask(api, "deployments/filter", {}) if one["work_pool_name"] == "hospital"
-        ]
-        assert deployed["name"] == "customers-weekly"
-        second.start(worker, lambda _: bool(ask(api, "work_pools/hospital/workers/filter", {})))
+        with made_databases() as databases:
+            *commands, worker = sections.pop("Use a work pool instead")
+            elsewhere = {
+                "http://127.0.0.1:4200/api": api,
+                "postgresql://ledger:PASSWORD@database/ledger": databases.url("ledger"),
+            }
+            told = [second.type(changed(command, elsewhere)) for command in commands]
+            assert not any("warning" in sentence for sentence in told), told
+            (deployed,) = [
+                one
+                for one in ask(api, "deployments/filter", {})
+                if one["work_pool_name"] == "hospital"
+            ]
+            assert deployed["name"] == "customers-weekly"
+            working = second.start(
+                worker, lambda _: bool(ask(api, "work_pools/hospital/workers/filter", {}))
+            )
+            # which the worker does in a folder without the page's files
+            flow_run = ask(api, f"deployments/{deployed['id']}/create_flow_run", {})["id"]
+            until(lambda: ended(api, flow_run), 240, "the pool's run", every=0.5)
+            assert ask(api, f"flow_runs/{flow_run}", None)["state"]["type"] == "COMPLETED"
+            second.stop(working)
     assert sections == {}, "a block that nobody types"
+
+
+def ended(api: str, flow_run: str) -> bool:
+    """Whether a flow run is over, well or not."""
+    state = ask(api, f"flow_runs/{flow_run}", None)["state"]["type"]
+    return state in ("COMPLETED", "FAILED", "CRASHED")
 
 
 def actions(api: str) -> set[str]:
@@ -213,6 +232,27 @@ def changes(place: Place) -> Iterator[dict[str, str]]:
             "/srv/data": str(place.root / "data"),
             "dpicl run demo": f"dpicl run demo {SMALL}",
         }
+
+
+@pytest.mark.exhaustive
+def test_a_ledger_moves_by_the_lines_of_the_page(reader: Reader) -> None:
+    """What was spent stays spent, and the file of before is refused where the variable is
+    forgotten.
+    """
+    reader.write_files("how-to/schedule.md")
+    lines = commands_by_section("how-to/cluster.md")["Moving the ledger"]
+    with made_databases() as databases, terminals_of(reader) as (one, other):
+        for terminal in (one, other):
+            terminal.type("export DPICL_DATA=$PWD")
+        one.type("python make_customers.py && dpicl protect customers --epsilon 1 --out a.jsonl")
+        before = one.type("dpicl budget --json")
+        for line in lines:
+            one.type(changed(line, {"ledger:PASSWORD@database": databases.url("ledger")[13:-7]}))
+        assert json.loads(one.type("dpicl budget --json")) == json.loads(before)
+        one.type("dpicl protect customers --epsilon 1 --out a.jsonl")  # free
+        forgotten = other.type("dpicl protect customers --epsilon 0.5 --out b.jsonl 2>&1 || true")
+        assert "the ledger was rolled back" in forgotten
+        assert "ledger.db was read, as DPICL_LEDGER is not set" in " ".join(forgotten.split())
 
 
 COPIES = """

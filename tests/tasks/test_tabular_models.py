@@ -174,8 +174,11 @@ def test_a_model_that_cannot_answer_costs_nothing(
         "privacy": {"budget": {"epsilon": 10}},
         "columns": columns,
         "label": "b",
+        "queries": {"file": "many_queries.csv"},
     }
-    install(place, content, "a,b\n" + "".join(f"a{row % 2},b{row % 12}\n" for row in range(60)))
+    rows = "a,b\n" + "".join(f"a{row % 2},b{row % 12}\n" for row in range(60))
+    install(place, content, rows)
+    (place.root / "data" / "many_queries.csv").write_text(rows)
     with pytest.raises(DpiclError, match=sentence):
         run_of(pipeline="private", datasets=["many"])
     assert not charged()

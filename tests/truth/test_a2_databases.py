@@ -334,7 +334,10 @@ def _is_first_or_refused(name: str) -> None:
     try:
         assert payer(name) == "first"
     except DpiclError as error:
-        assert "no database answers" in str(error) or "does not say which one" in str(error), error
+        refused = "no database answers", "refuses the login"
+        assert any(words in str(error) for words in refused) or "does not say which one" in str(
+            error
+        ), error
         with open_ledger(Settings.current()) as ledger:
             assert [account.name for account in ledger.accounts()] == ["first"]
 
@@ -565,19 +568,20 @@ def test_a_price_reads_no_row(place: Place, capsys: Capture, server: Server) -> 
     assert scans(server) == before
 
 
+REFUSED = "second: the server at the address in DB_SECOND refuses the login (OperationalError)"
 WRONG = {
     "no address": ("nonsense", "is no database address"),
     "two hosts in the place": ("postgresql://a:1,b:2/shop", "is no database address"),
     "another engine": ("mysql://h/shop", "could be written to"),
     "a role that is not there": (
         "postgresql://nobody:x@127.0.0.1:{port}/shop",
-        "no database answers",
+        REFUSED,
     ),
-    "a database that is not there": (
-        "postgresql://me:pw@127.0.0.1:{port}/nothing",
-        "no database answers",
-    ),
-    "letters in percent": ("postgresql://me:pw@127.0.0.1:{port}/%73hop", "no database answers"),
+    "a wrong password": ("postgresql://me:pwd@127.0.0.1:{port}/shop", REFUSED),
+    "no password": ("postgresql://me@127.0.0.1:{port}/shop", REFUSED),
+    "a database that is not there": ("postgresql://me:pw@127.0.0.1:{port}/nothing", REFUSED),
+    "a port where nobody listens": ("postgresql://me:pw@127.0.0.1:9/shop", "no database answers"),
+    "letters in percent": ("postgresql://me:pw@127.0.0.1:{port}/%73hop", REFUSED),
     "an unknown parameter": (
         "postgresql://me:pw@127.0.0.1:{port}/shop?flavour=sweet",
         "no database answers",

@@ -57,6 +57,10 @@ class Refusal(Exception):
         self.sqlstate = sqlstate
 
 
+class RefusedLogin(Refusal):
+    """A server answers, and lets this role with this password not into this database."""
+
+
 @dataclass(frozen=True)
 class Deadline:
     """When a query has to be done, its rows read: after so many seconds, at `end` by the monotonic

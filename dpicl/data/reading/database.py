@@ -45,6 +45,7 @@ from dpicl.data.reading.connection import (
     Deadline,
     NoIdentity,
     Refusal,
+    RefusedLogin,
 )
 from dpicl.data.reading.parse import check_columns, typed_table
 from dpicl.data.reading.typed_columns import check_types, of_objects
@@ -180,6 +181,13 @@ def _connected(
             f"{dataset}: the database in {query.url_env} does not say which one it is, so that no "
             "account can be told; expected PostgreSQL 10 or newer, and `GRANT EXECUTE ON FUNCTION "
             "pg_catalog.pg_control_system() TO ROLE`, by an administrator"
+        ) from None
+    except RefusedLogin as error:
+        raise SourceError(
+            f"{dataset}: the server at the address in {query.url_env} refuses the login "
+            f"({_kind(error)}); expected a role of that server, its password, and a database that "
+            "it may connect to; before it is let in, nobody can tell which account pays for its "
+            "rows"
         ) from None
     except (Refusal, sqlite3.Error, ImportError, TypeError, ValueError) as error:
         raise SourceError(

@@ -29,7 +29,15 @@ from psycopg.postgres import types as known
 from psycopg.pq import Format
 from sqlalchemy.exc import ArgumentError
 
-from dpicl.data.reading.connection import Asked, Columns, Connected, Deadline, NoIdentity, Refusal
+from dpicl.data.reading.connection import (
+    Asked,
+    Columns,
+    Connected,
+    Deadline,
+    NoIdentity,
+    Refusal,
+    RefusedLogin,
+)
 from dpicl.data.reading.typed_columns import of_objects
 
 # its warnings quote what the server says, as a time zone that a query may set
@@ -96,9 +104,19 @@ def postgresql(address: Any, deadline: Deadline) -> Iterator[Connected]:
             .get_dialect()()
             .create_connect_args(address)
         )
-        connection = psycopg.connect(
-            "", **(named | _PYTHON_S | {"connect_timeout": _CONNECT_SECONDS})
-        )
+        try:
+            connection = psycopg.connect(
+                "", **(named | _PYTHON_S | {"connect_timeout": _CONNECT_SECONDS})
+            )
+        except psycopg.OperationalError as error:
+            # libpq gives no code here; the word of the server's own messages is not translated by
+            # most, and a server that asked for a password has answered
+            asked = error.pgconn is not None and (
+                error.pgconn.used_password or error.pgconn.needs_password
+            )
+            if asked or "FATAL: " in str(error):
+                raise RefusedLogin(type(error).__name__) from None
+            raise
     declared: Any = connection.cursor(name="rows", scrollable=False)
     with closing(declared), _ended(connection, deadline), closing(connection):
         connection.read_only = True
