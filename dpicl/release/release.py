@@ -30,9 +30,9 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.contract.persons import person_rows
-from dpicl.data.central.conditional import Weights
-from dpicl.data.conditions import Where, conditional_form, warn_of_whole_groups
-from dpicl.data.related_rows import drawn_rows
+from dpicl.data.conditions import Condition, Where, conditional_form, warn_of_whole_groups
+from dpicl.data.related_rows import drawn_rows, summed
+from dpicl.data.ruled_out import check_can_be_met
 from dpicl.data.values import RowForm, central_form
 from dpicl.ground.docstrings import with_arguments_of
 from dpicl.ground.errors import ParameterError
@@ -239,25 +239,26 @@ class Release:
         count = whole("n", (self.contract.population or ROWS) if n is None else n)
         point = self.published.planned.point
         form = self._form.seen(self._usual.codes)
-        weights: Weights | None = None
-        named = f"{point.key},{count}"
+        condition: Condition | None = None
+        draws = self._draws
         if where:
             warn_of_whole_groups(form, where)
-            form, weights = conditional_form(form, where)
-            named = f"{named},{sorted(where)}"
-        chance = self._draws.public("where" if where else "table", named).generator()
+            condition = conditional_form(form, where, summed(form, self.contract))
+            check_can_be_met(self.contract, condition)
+            form, draws = condition.form, draws.of_rows_where(condition.name)
+        chance = draws.public("where" if where else "table", f"{point.key},{count}").generator()
 
         def draw(size: int) -> np.ndarray:
-            if weights is not None:
+            if condition is not None:
                 drawn, method = self.published.drawn, tabular(self.method)
-                place = drawn, self.contract, point, self._draws
-                return method.rows_where(*place, size, weights).codes
+                place = drawn, self.contract, point, draws
+                return method.rows_where(*place, size, condition.weights).codes
             codes = (self._usual if size <= MADE_ROWS else self._rows(size)).codes
             return codes[chance.permutation(len(codes))[:size]]
 
         if not self.contract.relations:
             return form.table(draw(count), self.contract, chance)
-        rows = drawn_rows(form, self.contract, count, draw, chance)
+        rows = drawn_rows(form, self.contract, count, draw, chance, condition=condition)
         return form.table(rows.codes, self.contract, chance, rows.shares, rows.totals)
 
     @with_arguments_of(arrow)
@@ -527,7 +528,8 @@ def check_where(contract: Declared, method: str, where: Where) -> None:
         or type(of_rows).rows_where is TabularMethod.rows_where
     ):
         raise no_model(method)
-    conditional_form(central_form(contract), where)
+    form = central_form(contract)
+    check_can_be_met(contract, conditional_form(form, where, summed(form, contract)))
 
 
 def check_has_rows(method: str) -> None:
