@@ -29,7 +29,7 @@ from dpicl.data.prompts import (
 )
 from dpicl.data.reading.encode import UNKNOWN, label_numbers
 from dpicl.data.reading.split import contributing_rows
-from dpicl.data.related_rows import RelatedRows, drawn_rows
+from dpicl.data.related_rows import Raking, RelatedRows, drawn_rows
 from dpicl.data.values import Meaning, RowForm, central_form
 from dpicl.ground.errors import ModelRefusedError
 from dpicl.ground.randomness import Draws
@@ -50,6 +50,9 @@ SHOWN = ["prototype"]
 """How shots are selected where no pipeline says it: one draw at random may be the same row over and
 over, or all of one label.
 """
+
+_POOL = 1 << 16
+"""Rows, at most, by which those that keep relations are chosen."""
 
 
 @dataclass(frozen=True)
@@ -383,7 +386,9 @@ class CentralRows(RowMethod[Binned], Generic[Binned], abstract=True):
         def draw(size: int) -> np.ndarray:
             return pool.codes[chance.integers(len(pool.codes), size=size)]
 
-        kept = drawn_rows(pool.form, pool.contract, len(pool.codes), draw, chance, shown=True)
+        raking = Raking.of(pool.form, pool.contract, draw, chance, {}, largest=_POOL, shown=True)
+        count = len(pool.codes)
+        kept = drawn_rows(pool.form, pool.contract, count, draw, chance, raking=raking, shown=True)
         return replace(pool, codes=kept.codes, kept=kept)
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
