@@ -137,8 +137,20 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         return pools
 
     def related(self, pool: Pool, cell: Cell) -> Pool:
-        """Of a pool the rows that keep the contract's relations."""
-        return pool
+        """Of a pool the rows that keep the contract's relations, by numbers as demonstrations show
+        them.
+        """
+        if not pool.contract.relations:
+            return pool
+        chance = draws_for(pool.contract, 0).public("related", cell.key).generator()
+
+        def draw(size: int) -> np.ndarray:
+            return pool.codes[chance.integers(len(pool.codes), size=size)]
+
+        raking = Raking.of(pool.form, pool.contract, draw, chance, {}, largest=_POOL, shown=True)
+        count = len(pool.codes)
+        kept = drawn_rows(pool.form, pool.contract, count, draw, chance, raking=raking, shown=True)
+        return replace(pool, codes=kept.codes, kept=kept)
 
     def examples(
         self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws
@@ -376,20 +388,6 @@ class CentralRows(RowMethod[Binned], Generic[Binned], abstract=True):
             return row_demonstrations(rows.codes, rows.shares, pool.form, contract, rows.totals)
         shares = chance.random((len(pool.codes), pool.codes.shape[1] - 1))
         return row_demonstrations(pool.codes[places], shares[places], pool.form, contract)
-
-    def related(self, pool: Pool, cell: Cell) -> Pool:
-        """See `RowMethod`: by the numbers as demonstrations show them."""
-        if not pool.contract.relations:
-            return pool
-        chance = draws_for(pool.contract, 0).public("related", cell.key).generator()
-
-        def draw(size: int) -> np.ndarray:
-            return pool.codes[chance.integers(len(pool.codes), size=size)]
-
-        raking = Raking.of(pool.form, pool.contract, draw, chance, {}, largest=_POOL, shown=True)
-        count = len(pool.codes)
-        kept = drawn_rows(pool.form, pool.contract, count, draw, chance, raking=raking, shown=True)
-        return replace(pool, codes=kept.codes, kept=kept)
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
         """See `TabularMethod`."""

@@ -228,13 +228,15 @@ class Release:
             shown = self.demonstrations(count)
             write = methodcaller("write", f"{shown.in_form(form)}\n".encode())
             what = many(len(shown), "demonstration")
-        self._publish(path, write)
-        return what
-
-    def _publish(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
         from dpicl.release.certificate_files import write_certified
 
-        write_certified(path, write, self.certificate, self.published.settings)
+        settings = self.published.settings
+        write_certified(path, write, self.certificate, settings, self._condition(where))
+        return what
+
+    def _condition(self, where: Where | None) -> str | None:
+        """In words what rows meet, as `arrow` takes it; None where nothing is asked."""
+        return conditional_form(self._form, where).words if where else None
 
     def card(self, path: str | Path) -> None:
         """README.md, a dataset card of Hugging Face, and croissant.json beside a file that this
