@@ -118,8 +118,10 @@ class Contract(Declared):
     prompts: Prompts | None = None
     """How rows are written as text."""
     relations: tuple[Relation, ...] = ()
-    """What is publicly known of several columns of one row. Every released row keeps it, at no
-    cost; a private row that does not has these values missing, where they may be.
+    """What is publicly known of several columns of one row. Every released row keeps it, for no
+    epsilon: rows of the model that do not are left out, and the shares of single columns brought
+    back, which moves what columns have in common; `quality()` and `caveats` say how far. A private
+    row that does not has these values missing, where they may be.
     """
     checks: tuple[Check, ...] = ()
     """Checks beside the default ones, which are all about single values, or another severity for

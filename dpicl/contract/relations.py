@@ -8,6 +8,7 @@ missing, where they may be, and nothing is told of it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
@@ -30,6 +31,10 @@ class Order(Frozen):
     def columns(self) -> tuple[str, ...]:
         """All that it is about."""
         return self.rising
+
+    def __str__(self) -> str:
+        """As a contract has it."""
+        return f"rising: [{', '.join(self.rising)}]"
 
     def problems(self, columns: dict[str, Column], key: str) -> Problems:
         """Why no row can keep it."""
@@ -60,6 +65,10 @@ class Sum(Frozen):
         """All that it is about."""
         return (self.total, *self.parts)
 
+    def __str__(self) -> str:
+        """As a contract has it."""
+        return f"total: {self.total}, parts: [{', '.join(self.parts)}]"
+
     def problems(self, columns: dict[str, Column], key: str) -> Problems:
         """Why no row can keep it."""
         some = _numbers(columns, self.columns)
@@ -83,6 +92,10 @@ class Never(Frozen):
     def columns(self) -> tuple[str, ...]:
         """All that it is about."""
         return tuple(self.never)
+
+    def __str__(self) -> str:
+        """As a contract has it."""
+        return f"never: {{{', '.join(f'{name}: {word}' for name, word in self.never.items())}}}"
 
     def problems(self, columns: dict[str, Column], key: str) -> Problems:
         """Why no row can keep it."""
@@ -117,6 +130,17 @@ Relation = Annotated[
 ]
 
 
+def sums_of(relations: Iterable[Relation]) -> list[Sum]:
+    """Those that are sums, each after the sums that it adds up; none that adds up itself."""
+    left = {relation.total: relation for relation in relations if isinstance(relation, Sum)}
+    ordered: list[Sum] = []
+    while ready := [
+        total for total, relation in left.items() if not {*relation.parts} & left.keys()
+    ]:
+        ordered += [left.pop(total) for total in ready]
+    return ordered
+
+
 def check_relations(relations: tuple[Relation, ...], columns: dict[str, Column]) -> Problems:
     """Each is about columns that there are, and some row within the bounds keeps it."""
     for index, relation in enumerate(relations):
@@ -128,3 +152,10 @@ def check_relations(relations: tuple[Relation, ...], columns: dict[str, Column])
             yield key, "names a column twice", "distinct columns"
         else:
             yield from relation.problems(columns, key)
+            totals = [other.total for other in relations[:index] if isinstance(other, Sum)]
+            if isinstance(relation, Sum) and relation.total in totals:
+                yield key, f"states {relation.total} as a sum again", "one sum for each total"
+    sums = [relation for relation in relations if isinstance(relation, Sum)]
+    if len({each.total for each in sums}) == len(sums) > len(sums_of(relations)):
+        expected = "no total among the parts of its own sum, or of theirs"
+        yield "relations", "has sums that add up each other", expected

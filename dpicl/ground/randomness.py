@@ -121,6 +121,10 @@ class Draws:
         """
         return replace(self, part=f",batch={number}")
 
+    def of_rows_where(self, condition: str) -> Draws:
+        """For rows that meet a condition: else those of two conditions would be drawn alike."""
+        return replace(self, part=f",where={condition}")
+
     def secret(self, stage: str, replicate: str) -> Stream:
         """Randomness that a mechanism's guarantee rests on."""
         return self.public(stage, replicate) if self.simulated else system_stream()

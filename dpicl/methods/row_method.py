@@ -29,7 +29,7 @@ from dpicl.data.prompts import (
 )
 from dpicl.data.reading.encode import UNKNOWN, label_numbers
 from dpicl.data.reading.split import contributing_rows
-from dpicl.data.related_rows import RelatedRows, drawn_rows
+from dpicl.data.related_rows import Raking, RelatedRows, drawn_rows
 from dpicl.data.values import Meaning, RowForm, central_form
 from dpicl.ground.errors import ModelRefusedError
 from dpicl.ground.randomness import Draws
@@ -50,6 +50,9 @@ SHOWN = ["prototype"]
 """How shots are selected where no pipeline says it: one draw at random may be the same row over and
 over, or all of one label.
 """
+
+_POOL = 1 << 16
+"""Rows, at most, by which those that keep relations are chosen."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,20 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         return pools
 
     def related(self, pool: Pool, cell: Cell) -> Pool:
-        """Of a pool the rows that keep the contract's relations."""
-        return pool
+        """Of a pool the rows that keep the contract's relations, by numbers as demonstrations show
+        them.
+        """
+        if not pool.contract.relations:
+            return pool
+        chance = draws_for(pool.contract, 0).public("related", cell.key).generator()
+
+        def draw(size: int) -> np.ndarray:
+            return pool.codes[chance.integers(len(pool.codes), size=size)]
+
+        raking = Raking.of(pool.form, pool.contract, draw, chance, {}, largest=_POOL, shown=True)
+        count = len(pool.codes)
+        kept = drawn_rows(pool.form, pool.contract, count, draw, chance, raking=raking, shown=True)
+        return replace(pool, codes=kept.codes, kept=kept)
 
     def examples(
         self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws
@@ -373,18 +388,6 @@ class CentralRows(RowMethod[Binned], Generic[Binned], abstract=True):
             return row_demonstrations(rows.codes, rows.shares, pool.form, contract, rows.totals)
         shares = chance.random((len(pool.codes), pool.codes.shape[1] - 1))
         return row_demonstrations(pool.codes[places], shares[places], pool.form, contract)
-
-    def related(self, pool: Pool, cell: Cell) -> Pool:
-        """See `RowMethod`: by the numbers as demonstrations show them."""
-        if not pool.contract.relations:
-            return pool
-        chance = draws_for(pool.contract, 0).public("related", cell.key).generator()
-
-        def draw(size: int) -> np.ndarray:
-            return pool.codes[chance.integers(len(pool.codes), size=size)]
-
-        kept = drawn_rows(pool.form, pool.contract, len(pool.codes), draw, chance, shown=True)
-        return replace(pool, codes=kept.codes, kept=kept)
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
         """See `TabularMethod`."""

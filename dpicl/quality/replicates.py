@@ -7,7 +7,8 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
             Beaumont, Zhang and Balding 2002. pMSE: Snoke, Raab, Nowok, Dibben and Slavkovic 2018;
             train on synthetic, test on real: Esteban, Hyland and Raetsch 2017.
 
-    1  Z   <- rows of the release's model, as many as there are rows
+    1  Z   <- rows of the release's model, as many as there are rows, as they are given out: all of
+       Z, of R and of R' keep the relations that the contract states
     2  D   <- a release of Z with the same epsilon and law of noise;  R <- rows of D's model
     3  error of a marginal: its total variation between R (or the model's own shares) and Z, where
        it is counted
@@ -52,7 +53,6 @@ Not covered dependence between columns that nothing counted: Z has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from statistics import fmean
@@ -62,10 +62,11 @@ import numpy as np
 from scipy import special
 
 from dpicl.contract.payment import UNPAID_TRUTH
+from dpicl.data.related_rows import Raking, aims_of, kept
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.progress import Update, counter
 from dpicl.ground.randomness import Draws, stream
-from dpicl.ground.types import PrivateCodes, SplitTable
+from dpicl.ground.types import MADE_ROWS, PrivateCodes, SplitTable
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.quality.measures import (
     MEASURES,
@@ -83,6 +84,7 @@ from dpicl.quality.measures import (
     total_variation,
     width_of,
 )
+from dpicl.quality.modelled import ENOUGH, MOST_DRAWN, Modelled, related_model, shares_of
 from dpicl.quality.number_quality import number_quality
 from dpicl.quality.worth import (
     LEVEL,
@@ -112,29 +114,6 @@ _NUMBER_MISFIT, _LEAST_MISFIT = 0.25, 0.06
 """The same of the gains of (3), where a model of bins leaves out more, and the least there."""
 
 
-@dataclass(frozen=True)
-class Modelled:
-    """Bins of rows that are derived from a release, and the model's own shares of what it
-    counted.
-    """
-
-    bins: np.ndarray
-    counted: Mapping[Columns, np.ndarray]
-
-
-def shares_of(modelled: Modelled, columns: Columns, sizes: Sequence[int]) -> np.ndarray:
-    """The model's own shares where it has them, those of its rows otherwise."""
-    if columns in modelled.counted:
-        return modelled.counted[columns]
-    if len(columns) == 1:  # counted with the label
-        above = next(
-            (wider for wider in modelled.counted if len(wider) == 2 and columns[0] in wider), None
-        )
-        if above is not None:
-            return modelled.counted[above].sum(axis=1 - above.index(columns[0]))
-    return marginal(modelled.bins, columns, sizes)
-
-
 class Replicates:
     """One release, and releases of rows of its model; the same ones again each time. `step` is
     called after each.
@@ -149,7 +128,7 @@ class Replicates:
         self.rows = max(1, round(point.method.row_count(drawn)))
         self.least = point.method.least_errors(drawn, point.asked)
         self.draws = Draws(0, point.contract.name, simulated=True)
-        self.model = self._modelled(drawn, self.draws)
+        self.model = self._modelled(drawn, self.draws, MADE_ROWS, 8 * MOST_DRAWN)
         form = point.method.form(self.binned.contract, point.asked)
         self.form = form.seen(form.encoding.encode(self.model.bins))
         label = self.form.label
@@ -160,14 +139,26 @@ class Replicates:
         """Below which that of a marginal is not."""
         return max(self.least.get(column, 0.0) for column in columns)
 
-    def _modelled(self, drawn: Any, draws: Draws) -> Modelled:
-        """Of the release, or of a replicate."""
+    def _modelled(
+        self, drawn: Any, draws: Draws, least: int = ENOUGH, largest: int = MOST_DRAWN
+    ) -> Modelled:
+        """Of the release, or of a replicate; `least` and `largest` as `Raking.of` takes them."""
         method = self.point.method
         place = self.point.place
-        rows = method.rows(drawn, *place, draws)
-        return Modelled(
-            self.binned.encoding.decode(rows.codes), method.counted(drawn, self.point.contract)
-        )
+        codes = method.rows(drawn, *place, draws).codes
+        counted = method.counted(drawn, self.point.contract)
+        contract = self.binned.contract
+        if not contract.relations:
+            return Modelled(self.binned.encoding.decode(codes), counted)
+
+        def draw(size: int) -> np.ndarray:
+            return codes if size <= len(codes) else method.rows(drawn, *place, draws, size).codes
+
+        chance = draws.public("quality-relations", self.point.asked.key).generator()
+        form = method.form(contract, self.point.asked).seen(codes)
+        aims = aims_of(counted)
+        raking = Raking.of(form, contract, draw, chance, aims, least=least, largest=largest)
+        return related_model(form, raking, counted, contract, chance)
 
     def _released(self, population: np.ndarray, draws: Draws) -> tuple[np.ndarray, Modelled]:
         """Rows that stand for all rows, and what a release of them is made into."""
@@ -190,7 +181,7 @@ class Replicates:
     def numbers(self) -> dict[Columns, np.ndarray]:
         """By column of plain numbers the mean of each of its bins, NaN of a missing one."""
         return {
-            (place,): meaning.means(self.sizes[place])
+            (place,): self.model.means.get((place,), meaning.means(self.sizes[place]))
             for place, meaning in enumerate(self.form.meanings)
             if not meaning.categories and meaning.number.plain
         }
@@ -247,6 +238,16 @@ class Replicates:
             for columns, total in zip(marginals, squares, strict=True)
         ]
 
+    def _keeping(self, bins: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+        """Of rows with other labels those that keep relations of the label; all if none does."""
+        contract = self.binned.contract
+        name = contract.label_column
+        if not any(name in relation.columns for relation in contract.relations):
+            return bins
+        codes = self.binned.encoding.encode(bins)
+        keeping = kept(self.form, codes, chance.random(bins.shape), contract, shown=False)
+        return self.binned.encoding.decode(keeping.codes) if len(keeping.codes) else bins
+
     def _labels_by_columns(self) -> np.ndarray:
         """Labels of step 4 with s = 2, of all rows of the model: the rarest first, to the rows of
         which a classifier finds it most likely.
@@ -283,6 +284,7 @@ class Replicates:
             made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
             decided = np.flatnonzero(uniform < strength - 1)
             made_up[decided, -1] = by_columns[decided]
+            made_up = self._keeping(made_up, chance)
             table, modelled = self._released(made_up, draws)
             bins = modelled.bins
             added.append(marginal(bins, label, self.sizes) - marginal(table, label, self.sizes))

@@ -147,6 +147,7 @@ def _meanings(contract: Declared) -> dict[str, str]:
     return meant
 
 
+_OF_ALL = "Of all rows of the release, not of those on the condition alone."
 _MOST_VALUES = 8
 """Categories that a card lists of a column."""
 
@@ -205,7 +206,9 @@ def _croissant(certificate: Certificate, columns: pa.Schema) -> dict[str, Any]:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": product.name,
-        "description": f"{product.description} {certificate.certifies}",
+        "description": " ".join(
+            filter(None, [product.description, file.only_rows, certificate.certifies])
+        ),
         "datePublished": product.publication_date,
         "rai:dataLimitations": list(certificate.not_covered),
         "rai:dataUseCases": product.intended_use,
@@ -252,6 +255,7 @@ def _card(certificate: Certificate, columns: pa.Schema, release: Release, rows: 
             f"# {product.name}\n",
             *([] if product.description == _UNSAID else [f"{product.description}\n"]),
             f"{many(rows, 'row')} of {many(len(kinds), 'column')}, made of a private release.\n",
+            *([f"{_cell(file.only_rows)}\n"] if file.only_rows else []),
             *([f"{of_persons}\n"] if of_persons else []),
             f"> {certificate.certifies}\n",
             certificate.privacy_loss.statement + "\n",
@@ -263,6 +267,7 @@ def _card(certificate: Certificate, columns: pa.Schema, release: Release, rows: 
                 for name, (hub, _) in kinds.items()
             ),
             *["\n## Quality\n"][: len(quality)],
+            *([f"{_OF_ALL}\n"] if quality and file.only_rows else []),
             *(f"- {_cell(sentence)}" for sentence in quality),
             f"\n## Intended use\n\n{product.intended_use}\n",
             "## Not covered\n",

@@ -49,10 +49,21 @@ Facts = Annotated[
 class File(Frozen):
     """A file that holds what was released, or what was derived from it."""
 
+    unsaid = ("condition",)
+
     name: str
     """Its name when it was written, without a folder."""
     sha256: Hex32
     """Of its bytes."""
+    condition: str | None = None
+    """What all of its rows meet: not the whole population. As somebody asked for it, whatever the
+    rows; left out where nothing was asked.
+    """
+
+    @property
+    def only_rows(self) -> str:
+        """That as a sentence, empty where nothing was asked."""
+        return f"Only rows on a condition: {self.condition}." if self.condition else ""
 
 
 class Product(Frozen):
@@ -496,6 +507,7 @@ def _made(certificate: Certificate) -> tuple[_Pairs, _Pairs]:
         ],
         [
             *([("File", f"{file.name}, SHA-256 {file.sha256}")] if file else []),
+            *([("Rows", file.only_rows)] if file and file.only_rows else []),
             ("Release", evidence.release_id),
             ("Charged on", certificate.product.publication_date),
             ("Published draw", f"SHA-256 {evidence.artefact_sha256}"),

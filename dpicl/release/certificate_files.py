@@ -42,7 +42,11 @@ def certificate_of(path: Path) -> Path:
 
 
 def write_certified(
-    path: Path, write: Callable[[BinaryIO], object], certificate: Certificate, settings: Settings
+    path: Path,
+    write: Callable[[BinaryIO], object],
+    certificate: Certificate,
+    settings: Settings,
+    condition: str | None = None,
 ) -> Certificate:
     """Write a file of what was released or derived, and its certificate beside it; gives the
     certificate that names the file.
@@ -54,13 +58,14 @@ def write_certified(
         write: writes the content, made from the release and public randomness alone; it is held in
             memory.
         certificate: of the release, as `certificate_issue.certify` gives it.
+        condition: what all rows of the file meet, in words; None of all kinds of rows.
     Raises ParameterError: another file stands under one of the two names; neither is written then;
     OSError: the disk is full or the folder cannot be written.
     """
     buffer = BytesIO()
     write(buffer)
     content = buffer.getvalue()
-    file = File(name=path.name, sha256=sha256_of(content))
+    file = File(name=path.name, sha256=sha256_of(content), condition=condition)
     of_file = signed(
         certificate.model_copy(
             update={"product": certificate.product.model_copy(update={"file": file})}

@@ -118,7 +118,8 @@ class ReleasedTable(pd.DataFrame):
             getattr(pd.DataFrame(self), f"to_{form}")(written, *arguments, **options)
             content = methodcaller("write", written.read_bytes())
         release = self._release
-        write_certified(Path(path), content, release.certificate, release.published.settings)
+        settings, condition = release.published.settings, release._condition(self._where)
+        write_certified(Path(path), content, release.certificate, settings, condition)
         self._warn(path, form)
 
     def _check_unchanged(self, form: str) -> None:

@@ -30,9 +30,9 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.contract.persons import person_rows
-from dpicl.data.central.conditional import Weights
-from dpicl.data.conditions import Where, conditional_form, warn_of_whole_groups
-from dpicl.data.related_rows import drawn_rows
+from dpicl.data.conditions import Condition, Where, conditional_form, warn_of_whole_groups
+from dpicl.data.related_rows import Raking, aims_of, drawn_rows, summed
+from dpicl.data.ruled_out import check_can_be_met
 from dpicl.data.values import RowForm, central_form
 from dpicl.ground.docstrings import with_arguments_of
 from dpicl.ground.errors import ParameterError
@@ -144,7 +144,7 @@ class Release:
             return ()
         from dpicl.quality.bounds import doubted_bounds
 
-        form = self._form.seen(self._usual.codes)
+        form = self._form.seen(self._given.codes)
         return tuple(doubted_bounds(form, self.contract).values())
 
     @property
@@ -159,7 +159,30 @@ class Release:
         )
         kept = (sentence for sentence, applies in said if applies)
         of_persons = person_rows(self.contract, is_local=local)
-        return (*self.doubted_bounds, *filter(None, [of_persons]), *kept)
+        return (*self.doubted_bounds, *filter(None, [of_persons, self._left_out]), *kept)
+
+    @property
+    def _left_out(self) -> str:
+        """What the contract's relations do to the rows of the model, in a sentence."""
+        if not getattr(self.contract, "relations", ()):
+            return ""
+        method = METHODS[self.method]
+        if not isinstance(method, TabularMethod) or method.derive_stage is None:
+            return ""
+        from dpicl.quality.measures import marginal, total_variation
+
+        bins = [self._form.encoding.decode(rows.codes) for rows in (self._usual, self._given)]
+        sizes = self._form.encoding.bin_counts
+        off, name = max(
+            (total_variation(*(marginal(some, (place,), sizes) for some in bins)), meaning.column)
+            for place, meaning in enumerate(self._form.meanings)
+        )
+        return (
+            f"Of the rows of its model {self._raking.share:.0%} keep the contract's `relations`. "
+            f"The others are left out, and shares of single columns are brought back, to within "
+            f"{off:.3f} ({name}): `quality()` is about rows as they are given out. What columns "
+            f"have in common may differ more."
+        )
 
     @property
     def certificate(self) -> Certificate:
@@ -205,13 +228,15 @@ class Release:
             shown = self.demonstrations(count)
             write = methodcaller("write", f"{shown.in_form(form)}\n".encode())
             what = many(len(shown), "demonstration")
-        self._publish(path, write)
-        return what
-
-    def _publish(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
         from dpicl.release.certificate_files import write_certified
 
-        write_certified(path, write, self.certificate, self.published.settings)
+        settings = self.published.settings
+        write_certified(path, write, self.certificate, settings, self._condition(where))
+        return what
+
+    def _condition(self, where: Where | None) -> str | None:
+        """In words what rows meet, as `arrow` takes it; None where nothing is asked."""
+        return conditional_form(self._form, where).words if where else None
 
     def card(self, path: str | Path) -> None:
         """README.md, a dataset card of Hugging Face, and croissant.json beside a file that this
@@ -239,25 +264,28 @@ class Release:
         count = whole("n", (self.contract.population or ROWS) if n is None else n)
         point = self.published.planned.point
         form = self._form.seen(self._usual.codes)
-        weights: Weights | None = None
-        named = f"{point.key},{count}"
+        condition: Condition | None = None
+        draws = self._draws
         if where:
             warn_of_whole_groups(form, where)
-            form, weights = conditional_form(form, where)
-            named = f"{named},{sorted(where)}"
-        chance = self._draws.public("where" if where else "table", named).generator()
+            condition = conditional_form(form, where, summed(form, self.contract))
+            check_can_be_met(self.contract, condition)
+            form, draws = condition.form, draws.of_rows_where(condition.name)
+        chance = draws.public("where" if where else "table", f"{point.key},{count}").generator()
 
         def draw(size: int) -> np.ndarray:
-            if weights is not None:
+            if condition is not None:
                 drawn, method = self.published.drawn, tabular(self.method)
-                place = drawn, self.contract, point, self._draws
-                return method.rows_where(*place, size, weights).codes
-            codes = (self._usual if size <= MADE_ROWS else self._rows(size)).codes
+                place = drawn, self.contract, point, draws
+                return method.rows_where(*place, size, condition.weights).codes
+            codes = self._made(size)
             return codes[chance.permutation(len(codes))[:size]]
 
         if not self.contract.relations:
             return form.table(draw(count), self.contract, chance)
-        rows = drawn_rows(form, self.contract, count, draw, chance)
+        rows = drawn_rows(
+            form, self.contract, count, draw, chance, raking=self._raking, condition=condition
+        )
         return form.table(rows.codes, self.contract, chance, rows.shares, rows.totals)
 
     @with_arguments_of(arrow)
@@ -324,7 +352,7 @@ class Release:
 
         drawn = self.published.drawn
         with progress(f"{self.dataset}: fitting", "simulations") as update, threadpool_limits(1):
-            rows = self._usual
+            rows = self._given
             is_sure = beats_constant(self._point, drawn, update)
             count = tabular(self.method).row_count(drawn)
             predictor = fitted(rows, self._form, self.contract, count, is_sure=is_sure)
@@ -458,6 +486,30 @@ class Release:
         """As many rows as a run derives."""
         return self._rows(None)
 
+    def _made(self, size: int) -> np.ndarray:
+        """Codes of so many rows of the model, whatever the contract's relations."""
+        return (self._usual if size <= MADE_ROWS else self._rows(size)).codes
+
+    @cached_property
+    def _raking(self) -> Raking:
+        """By which rows are taken that keep the contract's relations."""
+        release = self.published
+        chance = self._draws.public("raking", release.planned.point.key).generator()
+        form = self._form.seen(self._usual.codes)
+        aims = aims_of(tabular(self.method).counted(release.drawn, self.contract))
+        return Raking.of(form, self._binned, self._made, chance, aims)
+
+    @cached_property
+    def _given(self) -> ReleasedRows:
+        """As many as a run derives, as rows are given out: they keep the contract's relations."""
+        usual = self._usual
+        if not self.contract.relations:
+            return usual
+        chance = self._draws.public("related", self.published.planned.point.key).generator()
+        form, count = self._form.seen(usual.codes), len(usual.codes)
+        rows = drawn_rows(form, self._binned, count, self._made, chance, raking=self._raking)
+        return ReleasedRows(rows.codes)
+
     @property
     def _form(self) -> RowForm:
         return tabular(self.method).form(self._binned, self.published.planned.point)
@@ -527,7 +579,8 @@ def check_where(contract: Declared, method: str, where: Where) -> None:
         or type(of_rows).rows_where is TabularMethod.rows_where
     ):
         raise no_model(method)
-    conditional_form(central_form(contract), where)
+    form = central_form(contract)
+    check_can_be_met(contract, conditional_form(form, where, summed(form, contract)))
 
 
 def check_has_rows(method: str) -> None:

@@ -205,3 +205,32 @@ def test_columns_of_any_name_and_words_of_any_kind_stay_readable(place: Place, c
     front = (out.parent / "README.md").read_text().split("---\n")[1]
     assert yaml.safe_load(front)["pretty_name"] == name == card.data.pretty_name
     assert mlcroissant.Dataset(out.parent / "croissant.json").metadata.name == name
+
+
+def test_a_file_of_rows_on_a_condition_says_so_everywhere(
+    place: Place, cli: Cli, table: str
+) -> None:
+    """In one form, however it was typed; a file without one says nothing of it."""
+    whole = released(place, cli, table, "rows.csv")
+    name, values = next(
+        (name, column["categories"])
+        for name, column in place_columns(table).items()
+        if column["type"] == "category"
+    )
+    said = f"Only rows on a condition: {name} is {' or '.join(sorted(map(str, values[:2])))}."
+    for folder, typed in (("one", values[:2]), ("two", values[1::-1])):
+        out = place.root / folder / "part.csv"
+        out.parent.mkdir()
+        where = f"{name}={'|'.join(map(str, typed))}"
+        cli(f"synth {table} --out {out} --epsilon 0.5 --rows 300 --card --where {where}")
+        certificate = Certificate.from_json(certificate_of(out).read_bytes())
+        assert certificate.product.file is not None
+        assert certificate.product.file.only_rows == said
+        assert said in certificate.to_page()
+        assert said in croissant_of(out)["description"]
+        card = (out.parent / "README.md").read_text()
+        assert said in card and "Of all rows of the release" in card
+        assert not mlcroissant.Dataset(out.parent / "croissant.json").metadata.ctx.issues.errors
+    assert (place.root / "one/part.csv").read_bytes() == out.read_bytes()
+    plain = (whole.parent / "README.md").read_text() + certificate_of(whole).read_text()
+    assert "condition" not in plain.replace("unconditional", "")

@@ -68,6 +68,15 @@ def test_of_a_code_in_a_condition_it_is_said_that_its_whole_group_meets_it(
     assert all(part in sentence for part, sentence in zip(said, sentences, strict=True))
 
 
+@pytest.mark.parametrize("where", [{"died": "true"}, {}, {"code": None}, {"code": [None]}], ids=str)
+def test_of_codes_that_no_condition_names_nothing_is_said(where: dict[str, Any]) -> None:
+    """Also where one group has all other codes."""
+    contract = grouped(ICD | {"*": "other"}, nullable=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_whole_groups(central_form(contract), where)
+
+
 @pytest.mark.parametrize("spelled", [pa.array([15, 80331]), pa.array([15.0, 80331.0])])
 def test_codes_that_are_stored_as_numbers(spelled: pa.Array) -> None:
     assert read(grouped({15: 1, "80*": 2}), spelled) == ["1", "2"]
