@@ -30,6 +30,7 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.contract.persons import person_rows
+from dpicl.contract.rules import label_bins
 from dpicl.data.central.conditional import Weights
 from dpicl.data.conditions import Where, conditional_form, warn_of_whole_groups
 from dpicl.data.related_rows import drawn_rows
@@ -159,7 +160,8 @@ class Release:
         )
         kept = (sentence for sentence, applies in said if applies)
         of_persons = person_rows(self.contract, is_local=local)
-        return (*self.doubted_bounds, *filter(None, [of_persons]), *kept)
+        of_label = label_bins(self.contract) if isinstance(self.contract, Contract) else ""
+        return (*self.doubted_bounds, *filter(None, [of_label, of_persons]), *kept)
 
     @property
     def certificate(self) -> Certificate:
