@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 
 from dpicl.cli.terminal import note, say, split_values
 from dpicl.contract import Contract
 from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
-from dpicl.contract.declared import Budget, Person, Source
+from dpicl.contract.declared import CSV, TSV, Budget, Person, Source
 from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assembled, can_be_named
 from dpicl.contract.draft_columns import DATES_OTHERWISE, NUMBERS_OTHERWISE
 from dpicl.contract.draft_schema import ODCS, PublishedSchema, read_schema
@@ -209,9 +210,13 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
     if place.is_file():  # how the file is written is told by its first line, in which no row is
         written = written_as(_first_line(place), place.name) | written
     source = validate(Source, {"file": file, **written}, f"{name}.yaml")
-    schema = read_schema(wanted.schema, place.name, wanted.table) if wanted.schema else None
+    schema = None
+    if wanted.schema:
+        schema = read_schema(wanted.schema, place.name, wanted.table, written)
+        written = {**schema.written, **written}
     if schema and schema.stated:
-        return _as_stated(schema, wanted, Draft(name, file, schema.columns, None, ()), written)
+        blank = Draft(name, file, schema.columns, None, ())
+        return _without_others(_as_stated(schema, wanted, blank, written), place)
     stated = Draft(
         name,
         file,
@@ -226,16 +231,42 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         written=written,
     )
     if wanted.ask:
-        return ask_contract(stated, wanted.epsilon)
+        return _without_others(ask_contract(stated, wanted.epsilon), place)
     if not wanted.schema:
         rows, unread, written = _rows(place, source, written)
         stated = replace(stated, ignored=unread, written=written)
         stated = looked_at(rows, stated, wanted.file.name, _WAYS)
     draft = assembled(stated, (wanted.schema or wanted.file).name)
+    if wanted.schema:
+        draft = _without_others(draft, place)
     return replace(
         draft,
         epsilon=_first_epsilon(draft) if wanted.epsilon is None else read_epsilon(wanted.epsilon),
     )
+
+
+def _without_others(draft: Draft, place: Path) -> Draft:
+    """The same, with columns that its file has besides under `ignore`. They are known by the names
+    in the file's first line, or in the footer of Parquet; no row is read. A first line in which
+    a described column is missing may be a row, and is told of by the release's refusal.
+    """
+    contract = draft.contract()
+    source = contract.source
+    try:
+        if place.suffix == ".parquet":
+            names = pq.read_schema(place).names
+        elif place.name.endswith((*CSV, *TSV)):
+            names = all_columns(_first_line(place), place.name, source).column_names
+        else:
+            return draft
+    except (DpiclError, OSError, pa.ArrowException):
+        return draft  # as the file is read, that is said
+    names = [source.rename.get(name, name) for name in names]
+    if not set(contract.read_columns) <= set(names):
+        return draft
+    known = {*contract.read_columns, *source.ignore}
+    others = {name: f"not in {draft.origin}" for name in names if name not in known}
+    return replace(draft, ignored={**draft.ignored, **others})
 
 
 def _as_stated(

@@ -7,7 +7,7 @@
     Parquet                       names and types in the footer; its statistics are not read, since
                                   they are computed from rows
 
-Which of these a file is follows from its content. Each is read into the same form (`_Told`), and
+Which of these a file is follows from its content. Each is read into the same form (`Told`), and
 that into columns; what it does not say of a column is left to be filled in. A value may be missing
 where a schema says so, and not where it says nothing.
 """
@@ -15,24 +15,22 @@ where a schema says so, and not where it says nothing.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from dpicl.contract.base import as_written
-from dpicl.contract.columns import TYPES
-from dpicl.contract.columns.category import BOOLEANS, FALSE, TRUE, type_of
-from dpicl.contract.columns.date import moment
-from dpicl.contract.draft import GROUPS, UNNAMED, DraftColumn, can_be_named
+from dpicl.contract.draft import GROUPS, DraftColumn
 from dpicl.contract.odcs import MORE, held_by, stated_in
+from dpicl.contract.schema_column import Limits, Open, Told, column_of, printable, written_by
+from dpicl.contract.table_schema import DataPackage, names_of, of_fields
 from dpicl.ground.errors import DataError, DeclarationError, ParameterError
 from dpicl.ground.nouns import many
 from dpicl.ground.records import read_bytes
@@ -43,18 +41,6 @@ _SHAPES = (
     "`fields` of a Table Schema, `resources` of a Data Package, `properties` of a JSON Schema, "
     "`models` or `sources` of dbt, or `kind: DataContract` of ODCS version 3"
 )
-_TYPES = {
-    "integer": "integer",
-    "year": "integer",
-    "number": "real",
-    "string": "category",
-    "boolean": "boolean",
-    "date": "date",
-    "datetime": "datetime",
-    "date-time": "datetime",
-    "timestamp": "datetime",
-}
-"""A schema's name of a type, or of a JSON Schema's format, and that of a contract."""
 _SQL_TYPES = (
     (r"bool(ean)?", "boolean"),
     (r"u?(tiny|small|medium|big|huge)?int(eger)?\d*|(big|small)?serial|long|short", "integer"),
@@ -75,81 +61,9 @@ _ARROW_TYPES = {
 }
 """A Table Schema's name of a type, and what recognises it in a Parquet file."""
 ODCS = "the ODCS data contract"
-_LONGEST_NOTE = 120
-_UNIQUE = "a value of its own in every row, as an identifier has"
 
 
-def _as_values(value: Any) -> Any:
-    """Values as a row has them; null is no value."""
-    if not isinstance(value, list) or any(isinstance(item, dict | list) for item in value):
-        raise ValueError(
-            f"got {str(value)[:60]!r}; expected a list of numbers, texts or truth values"
-        )
-    return tuple(item for item in value if item is not None)
-
-
-_Values = Annotated[tuple[Any, ...], BeforeValidator(_as_values)]
-
-
-class _Open(BaseModel):
-    """Part of a schema, of which most keys do not matter here."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _filled(cls, content: Any) -> Any:
-        """A key with nothing behind it is not there."""
-        is_mapping = isinstance(content, dict)
-        return {k: v for k, v in content.items() if v is not None} if is_mapping else content
-
-
-class _Limits(_Open):
-    """What a value may be."""
-
-    enum: _Values = ()
-    required: Any = True
-    unique: Any = False
-    minimum: float | str | None = None  # text of a date, and of a number where a Table Schema likes
-    maximum: float | str | None = None
-
-
-class _Told(_Open):
-    """A column as its schema tells of it, which is how a Table Schema has it."""
-
-    name: str
-    type: str = "string"
-    format: str = "default"
-    constraints: _Limits = _Limits()
-    true_values: _Values = Field((TRUE,), alias="trueValues")
-    false_values: _Values = Field((FALSE,), alias="falseValues")
-    title: str = ""
-    description: str = ""
-    groups: dict[str, Any] = {}
-    more: dict[str, Any] | None = None
-
-
-class _TableSchema(_Open):
-    """Columns in their order."""
-
-    fields: tuple[_Told, ...]
-
-
-class _Resource(_Open):
-    """A file of a Data Package, perhaps of a table."""
-
-    name: str = ""
-    path: str | tuple[str, ...] = ""
-    table: Any = Field(None, alias="schema")
-
-
-class _DataPackage(_Open):
-    """Files that are published together."""
-
-    resources: Annotated[tuple[_Resource, ...], Field(min_length=1)]
-
-
-class _Property(_Limits):
+class _Property(Limits):
     """A column of a JSON Schema."""
 
     type: str | tuple[str, ...] = ()
@@ -177,13 +91,13 @@ def _without_null(content: Any) -> Any:
     return {**branch, "required": False} if gaps else branch
 
 
-class _JsonSchema(_Open):
+class _JsonSchema(Open):
     """Columns by name."""
 
     properties: dict[str, Annotated[_Property, BeforeValidator(_without_null)]]
 
 
-class _DbtColumn(_Open):
+class _DbtColumn(Open):
     """A column of dbt: each test is a name, or {name: its arguments}."""
 
     name: str
@@ -194,20 +108,20 @@ class _DbtColumn(_Open):
     data_tests: tuple[str | dict[str, Any], ...] = ()
 
 
-class _DbtTable(_Open):
+class _DbtTable(Open):
     """A model, seed, snapshot or table of a source."""
 
     name: str
     columns: tuple[_DbtColumn, ...] = ()
 
 
-class _DbtSource(_Open):
+class _DbtSource(Open):
     """Tables of a database."""
 
     tables: tuple[_DbtTable, ...] = ()
 
 
-class _DbtFile(_Open):
+class _DbtFile(Open):
     """A file of properties."""
 
     models: tuple[_DbtTable, ...] = ()
@@ -216,7 +130,7 @@ class _DbtFile(_Open):
     sources: tuple[_DbtSource, ...] = ()
 
 
-class _OdcsProperty(_Open):
+class _OdcsProperty(Open):
     """A column of an ODCS data contract."""
 
     name: str
@@ -232,7 +146,7 @@ class _OdcsProperty(_Open):
     custom: tuple[dict[str, Any], ...] = Field((), alias="customProperties")
 
 
-class _OdcsTable(_Open):
+class _OdcsTable(Open):
     """A table of an ODCS data contract."""
 
     name: str
@@ -240,7 +154,7 @@ class _OdcsTable(_Open):
     properties: tuple[_OdcsProperty, ...] = ()
 
 
-class _Odcs(_Open):
+class _Odcs(Open):
     """An ODCS data contract."""
 
     tables: Annotated[tuple[_OdcsTable, ...], Field(min_length=1, alias="schema")]
@@ -277,15 +191,23 @@ class PublishedSchema:
     """All other keys of a contract, if it is one of ours that was written as an ODCS data
     contract.
     """
+    written: dict[str, Any]
+    """{key of `source`: how a file of such columns is written}, where that is not the usual way."""
 
 
-def read_schema(path: Path, file: str, table: str | None = None) -> PublishedSchema:
+def read_schema(
+    path: Path,
+    file: str,
+    table: str | None = None,
+    stated: Mapping[str, Any] = MappingProxyType({}),
+) -> PublishedSchema:
     """Columns of a table, as a schema tells of them.
 
     Args:
         path: the schema: `.parquet`, JSON or YAML.
         file: name of the file of rows.
         table: of a schema of several tables, the name of one; that of the file of rows if None.
+        stated: {key of `source`: how the file is written}, where somebody has said so.
 
     Raises:
         DeclarationError: it is none of the kinds, breaks a rule of its kind, or has not one table
@@ -293,7 +215,7 @@ def read_schema(path: Path, file: str, table: str | None = None) -> PublishedSch
         ParameterError: `table` is given for a schema of one table without a name.
         DataError: it cannot be read.
     """
-    kind, name, told, stated = (
+    kind, name, told, content = (
         _parquet(path) if path.suffix == ".parquet" else _text(path, file, table)
     )
     if table is not None and not name:
@@ -303,18 +225,20 @@ def read_schema(path: Path, file: str, table: str | None = None) -> PublishedSch
         raise DeclarationError(
             path.name, "", f"names {many(twice, 'column')} twice", "distinct names"
         )
-    drafted = {column.name: _column(column) for column in told}
+    written = {**written_by(told), **stated}
+    drafted = {column.name: column_of(column, written) for column in told}
     return PublishedSchema(
         f"{kind} {path.name}" + (f", table {name}" if name else ""),
         tuple(column for column in drafted.values() if isinstance(column, DraftColumn)),
         {name: column for name, column in drafted.items() if isinstance(column, str)},
-        stated,
+        content,
+        written,
     )
 
 
-_Table = tuple[tuple[str, ...], Callable[[], Sequence[_Told]]]
+_Table = tuple[tuple[str, ...], Callable[[], Sequence[Told]]]
 """Names of a table, none where it is the only one, and its columns."""
-_Read = tuple[str, str, Sequence[_Told], dict[str, Any]]
+_Read = tuple[str, str, Sequence[Told], dict[str, Any]]
 """Kind of a schema, name of the table, columns, and other keys of a contract."""
 
 
@@ -338,7 +262,7 @@ def _parquet(path: Path) -> _Read:
         kinds = (
             name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)
         )
-        told.append(_Told(name=field.name, type=next(kinds, "")))
+        told.append(Told(name=field.name, type=next(kinds, "")))
     return "the footer of", "", told, {}
 
 
@@ -357,7 +281,7 @@ def _text(path: Path, file: str, table: str | None) -> _Read:
     if table is None and len(tables) == 1:
         named = tables
     if len(named) != 1:
-        few = ", ".join(_printable(names[0]) for names, _ in tables[:10])
+        few = ", ".join(printable(names[0]) for names, _ in tables[:10])
         raise DeclarationError(
             path.name,
             key,
@@ -392,34 +316,18 @@ def _tables(content: Any, where: str) -> tuple[str, str, list[_Table], dict[str,
     if "properties" in keys:
         return "the JSON Schema", "properties", [((), partial(_of_json, content, where))], {}
     if "fields" in keys:
-        return "the Table Schema", "fields", [((), partial(_of_fields, content, where))], {}
+        return "the Table Schema", "fields", [((), partial(of_fields, content, where))], {}
     if "resources" in keys:
-        resources = validate(_DataPackage, content, where).resources
-        tables = [(_names(one), partial(_of_fields, one.table, where)) for one in resources]
+        package = validate(DataPackage, content, where)
+        tables = [
+            (names_of(one), partial(of_fields, one.table, where, one.missing, package.missing))
+            for one in package.resources
+        ]
         return "the Data Package", "resources", tables, {}
     raise DeclarationError(where, "", "is no schema of a table", _SHAPES)
 
 
-def _of_fields(content: Any, where: str) -> Sequence[_Told]:
-    """Columns of a Table Schema."""
-    if not isinstance(content, dict):
-        raise DeclarationError(
-            where,
-            "resources",
-            "the table's schema is not written out",
-            "its `fields` in this file, or the file that it names",
-        )
-    return validate(_TableSchema, content, where).fields
-
-
-def _names(resource: _Resource) -> tuple[str, ...]:
-    """What a file of a Data Package is called: by itself, and by its path."""
-    path = resource.path if isinstance(resource.path, str) else ""
-    stem = path.rpartition("/")[2].split(".")[0]
-    return tuple(name for name in (resource.name, stem) if name) or ("",)
-
-
-def _of_json(content: Any, where: str) -> list[_Told]:
+def _of_json(content: Any, where: str) -> list[Told]:
     """Columns of a JSON Schema."""
     told = []
     for name, column in validate(_JsonSchema, content, where).properties.items():
@@ -428,7 +336,7 @@ def _of_json(content: Any, where: str) -> list[_Told]:
         kind = kinds[0] if len(kinds) == 1 else ""
         is_date = kind == "string" and column.format in ("date", "date-time")
         told.append(
-            _Told(
+            Told(
                 name=name,
                 type=column.format if is_date else kind,
                 constraints=column,
@@ -451,7 +359,7 @@ def _sql_type(kind: str) -> str:
     return next(known, kind)
 
 
-def _of_dbt(table: _DbtTable, where: str) -> list[_Told]:
+def _of_dbt(table: _DbtTable, where: str) -> list[Told]:
     """Columns of dbt. What is tested of some rows only (`where`, `row_condition`) is said of none.
     Where some column is tested to be there in every row, others may be missing.
     """
@@ -502,7 +410,7 @@ def _dbt_test(test: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return str(name).rpartition(".")[2], stated
 
 
-def _of_odcs(table: _OdcsTable, where: str, *, of_ours: bool) -> list[_Told]:
+def _of_odcs(table: _OdcsTable, where: str, *, of_ours: bool) -> list[Told]:
     """Columns of an ODCS data contract. A check that some values may fail lists none."""
     told = []
     for column in table.properties:
@@ -544,56 +452,7 @@ def _told(
     groups: Any = None,
     form: str = "default",
     more: dict[str, Any] | None = None,
-) -> _Told:
+) -> Told:
     content: dict[str, Any] = {"name": name, "type": kind, "constraints": limits}
     content |= {"description": meaning, "format": form, "groups": groups or {}, "more": more}
-    return validate(_Told, content, f"{where}: column {name}")
-
-
-def _column(told: _Told) -> DraftColumn | str:
-    """A column of a listed set of values is one of categories, whatever they are; as text, why a
-    contract cannot describe it.
-    """
-    name, limits, kind = told.name, told.constraints, told.type
-    if not can_be_named(name):
-        return UNNAMED
-    if kind in ("date", "datetime", "timestamp") and told.format not in ("default", "any"):
-        kind = f"{kind} in another format"
-    if not (limits.enum or kind in _TYPES):
-        return f"values of type {_printable(kind)}" if kind else "values of no type, or of several"
-    if limits.unique is True and not limits.enum:
-        return _UNIQUE
-    note, nullable = _printable(told.description or told.title), limits.required is False
-    groups = {code: str(as_written(group)) for code, group in told.groups.items()}
-    made = partial(DraftColumn, name, nullable=nullable, note=note, more=told.more)
-    if limits.enum or kind in ("string", "boolean"):
-        truth = told.false_values + told.true_values if kind == "boolean" else ()
-        stated = limits.enum or tuple(dict.fromkeys(told.groups.values())) or truth
-        if kind == "boolean" and all(str(as_written(value)) in BOOLEANS for value in stated):
-            return made("boolean", categories=(FALSE, TRUE))
-        kinds, texts = type_of(stated), tuple(str(as_written(value)) for value in stated)
-        return made("category", categories=texts, value_type=kinds, groups=groups)
-    low, high = (
-        _bound(stated, is_date=not TYPES[_TYPES[kind]].plain)
-        for stated in (limits.minimum, limits.maximum)
-    )
-    return made(_TYPES[kind], (low, high))
-
-
-def _printable(text: str) -> str:
-    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[
-        :_LONGEST_NOTE
-    ]
-
-
-def _bound(stated: float | str | None, *, is_date: bool) -> float | str | None:
-    """A number or date; what is none, such as an expression of SQL, has to be filled in."""
-    try:
-        if is_date:
-            plain = str(stated).strip("'\"")
-            moment(plain, "datetime")
-            return plain
-        number = math.nan if stated is None else float(stated)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    return validate(Told, content, f"{where}: column {name}")

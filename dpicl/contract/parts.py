@@ -82,7 +82,8 @@ class Label(Rule):
     a number.
 
     With two parts and no `answers`, part 1 of the rule is the positive class. Without a rule, every
-    category is a class, and a number is predicted as a number.
+    category is a class, and a number is predicted as a number: by the middles of its `bins`, or of
+    eight equal ones of its bounds, since no epsilon chooses those of a label.
     """
 
     unsaid = (*Rule.unsaid, "answers")

@@ -322,6 +322,9 @@ def _check_places(texts: Iterable[str], known: set[str], key: str) -> Problems:
 
 _PARTS, _CLASSES = 30, 20
 _SPAN = 10_000
+_GUESSED = (
+    "; where in its bin a label lies is guessed, and its mean and all that predicts it with that"
+)
 _ROWS = 1000
 """Sampled rows below which noise on their averages is large."""
 
@@ -343,7 +346,7 @@ def advice(contract: Contract) -> Iterator[str]:
                 f"values, of which randomised reports tell little; "
                 f"expected at most {_PARTS} for local methods: put values together under `local`"
             )
-    yield from _bins(contract)
+    yield from _bins(contract, contract.numbers)
     if contract.target.kind == "classes" and contract.target.count > _CLASSES:
         yield (
             f"label: has {contract.target.count} classes, and noise enters the counts of each; "
@@ -364,8 +367,21 @@ def advice(contract: Contract) -> Iterator[str]:
         )
 
 
-def _bins(contract: Contract) -> Iterator[str]:
-    for name, column in contract.numbers.items():
+def label_bins(contract: Contract) -> str:
+    """What to know of a label that is a number whose bins nobody states; empty elsewhere."""
+    return "".join(
+        _bins(contract, [name for name in contract.numbers if _is_counted(contract, name)])
+    )
+
+
+def _is_counted(contract: Contract, name: str) -> bool:
+    """Whether it is the label, and all its numbers are predicted."""
+    return name == contract.label_column and contract.target.kind == "number"
+
+
+def _bins(contract: Contract, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        column = contract.numbers[name]
         if (
             not column.plain
             or column.bins is not None
@@ -377,14 +393,14 @@ def _bins(contract: Contract) -> Iterator[str]:
         # How much greater a value can be than another that matters.
         span = high / low if low > 0 else low / high if high < 0 else high - low
         if (
-            span > _SPAN
-            and len(column.edges()) > 1
+            len(column.edges()) > 1
+            and (span > _SPAN or (_is_counted(contract, name) and column.is_open()))
             and not (name == contract.label_column and contract.target.kind != "number")
         ):
             edges = [
                 edge
                 for edge in (10.0**power for power in range(-6, 16))
-                if max(low, high / _SPAN) <= edge < high and edge > low
+                if span > _SPAN and max(low, high / _SPAN) <= edge < high and edge > low
             ]
             such = (
                 f", such as `bins: [{', '.join(f'{edge:.12g}' for edge in edges)}]`"
@@ -404,4 +420,6 @@ def _bins(contract: Contract) -> Iterator[str]:
             yield (
                 f"columns.{name}: bounds from {low:.12g} to {high:.12g} {what}; if it is publicly "
                 f"known {where}, state edges between bins{such}"
+                + _GUESSED
+                * _is_counted(contract, name)
             )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from dpicl.contract.rules import label_bins
 from dpicl.ground.errors import PrivacyError
 from dpicl.quality.worth import NOTABLE, Quality, ReleasePoint, quality_by_noise
 
@@ -43,8 +44,8 @@ def doubtful(asked: Iterable[ReleasePoint]) -> Quality | None:
 
 
 def check_noise(asked: Iterable[ReleasePoint], *, anyway: bool) -> None:
-    """Refuse a hopeless release among these, or log a warning of one that is not useful; and of
-    each whose most frequent label noise decides.
+    """Refuse a hopeless release among these, or log a warning of one that is not useful; of each
+    whose most frequent label noise decides; and of a label that is a number without `bins`.
 
     Args:
         anyway: pass it all the same.
@@ -53,6 +54,9 @@ def check_noise(asked: Iterable[ReleasePoint], *, anyway: bool) -> None:
         PrivacyError: what would be released, and what to do instead.
     """
     points = tuple(asked)
+    for sentence in dict.fromkeys(label_bins(point.contract) for point in points):
+        if sentence:
+            log.warning("%s: %s", points[0].contract.name, sentence)
     for point in points:
         if point.contract.population and (risk := point.label_risk(point.contract.population)):
             log.warning("%s", risk)

@@ -30,6 +30,7 @@ from scipy.special import stdtrit
 
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import parse_epsilon
+from dpicl.contract.rules import label_bins
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.plain_table import PlainTable
 from dpicl.ground.processes import fork_server
@@ -170,7 +171,11 @@ class TablePlan:
             risk = self.recommended.label_risk(self.rows)
             return (
                 f"Recommended: {chosen.method} at epsilon {chosen.epsilon:g}, which {chosen.worth}."
-            ) + (risk and f"\n{risk}.")
+            ) + "".join(
+                f"\n{sentence}."
+                for sentence in (risk, label_bins(chosen.point.contract))
+                if sentence
+            )
         most = max(outlook.epsilon for outlook in self.outlooks)
         best = self.best(most, self.middle).quality
         return (

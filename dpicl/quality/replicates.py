@@ -85,7 +85,7 @@ from dpicl.quality.measures import (
     width_of,
 )
 from dpicl.quality.modelled import ENOUGH, MOST_DRAWN, Modelled, related_model, shares_of
-from dpicl.quality.number_quality import number_quality
+from dpicl.quality.number_quality import number_quality, of_any_numbers
 from dpicl.quality.worth import (
     LEVEL,
     Actual,
@@ -188,16 +188,18 @@ class Replicates:
 
     def errors(
         self, marginals: Sequence[Columns], count: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[Columns, np.ndarray]]:
         """Steps 2 and 3 so many times: shape (marginals,), the mean over replicates that count a
         marginal, or over all if none does; of single columns the largest difference of
-        cumulative shares; and of columns of `numbers` the root mean square difference of means.
+        cumulative shares; of columns of `numbers` the root mean square difference of means, and by
+        column that of the shares of each of its bins.
 
         No less than `least_error`: Z has columns nearly even whose counts were drowned by noise, as
         every release of it has.
         """
         errors, cumulative, apart = np.zeros((3, count, len(marginals)))
         middles = self.numbers()
+        squares = {columns: np.zeros(len(means)) for columns, means in middles.items()}
         counted = np.ones((count, len(marginals)), dtype=bool)
         for number in range(count):
             table, modelled = self._released(self.model.bins, self._draws(number, "errors"))
@@ -211,6 +213,7 @@ class Replicates:
                 if columns in middles:
                     means = [mean_of(middles[columns], shares)[0] for shares in (found, true)]
                     apart[number, place] = means[0] - means[1]
+                    squares[columns] += (found - true) ** 2
                 counted[number, place] = (
                     not modelled.counted or len(columns) < 3 or columns in modelled.counted
                 )
@@ -221,6 +224,7 @@ class Replicates:
             np.maximum(mean, least),
             np.maximum(cumulative.mean(axis=0), least),
             np.sqrt(np.mean(apart**2, axis=0)),
+            {columns: np.sqrt(total / count) for columns, total in squares.items()},
         )
 
     def deviations(self, marginals: Sequence[Columns], count: int) -> list[np.ndarray]:
@@ -360,7 +364,7 @@ def quality_of(
     if not counted:
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen = [*singles, *with_label, *pairs]
-    found, cumulative, apart = again.errors(chosen, fewer)
+    found, cumulative, apart, noise = again.errors(chosen, fewer)
     far = float(special.stdtrit(fewer, (1 + LEVEL) / 2)) * apart
     errors = dict(zip(chosen, found.tolist(), strict=True))
     parts = None
@@ -384,7 +388,7 @@ def quality_of(
         columns=tuple(marginals(singles)),
         with_label=tuple(marginals(with_label)),
         pairs=tuple(marginals(pairs)),
-        numbers=tuple(number_quality(again, cumulative.tolist(), far.tolist(), test)),
+        numbers=tuple(number_quality(again, cumulative.tolist(), far.tolist(), noise, test)),
         scores=_scores(again, count, parts and parts[1]),
         actual=parts and _actual(again.binned, again.model.bins, *parts),
     )
@@ -443,6 +447,14 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
         interval = _scaled(measure, constants[measure], judged)
         if again.means is not None:
             interval = _of_true_variance(measure, interval, again.variance_left(added))
+            interval = of_any_numbers(
+                measure,
+                interval,
+                again.form.meanings[-1],
+                again.means,
+                again.shares((len(again.sizes) - 1,)),
+                added,
+            )
         # an error in the label's own numbers
         unit = width_of(again.means) if again.means is not None and measure == "MAE" else 1.0
         estimate, low, high = (unit * value for value in interval)

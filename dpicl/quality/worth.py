@@ -52,11 +52,15 @@ LITTLE, NOTABLE, HOPELESS = 0.02, 0.1, 0.4
 """Noise of a release: below the first all is well; from the second on a warning, from the third on
 a refusal.
 """
+MOSTLY = 0.5
+"""Of all rows in one bin: that is said, and where in it they lie is not known."""
 _MOST_EPSILON = 1e6
 _KEPT = 0.5
 """Equation (3)."""
 LEVEL = 0.9
 """Of intervals."""
+_ALL_BUT = 0.05
+"""Of what lies between a constant answer and a perfect one: what is nearer is all but perfect."""
 _ONE_OF_20, _AHEAD = 1.645, 0.1
 """Equation (5): of two labels a tenth is 55 % of the rows against 45 %."""
 JUDGED = (
@@ -199,17 +203,46 @@ class Score:
     constant: float | None = None
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether its interval says nothing: it goes from no better than a constant answer to all
+        but perfect, or has no lower end.
+        """
+        if self.constant is None:
+            return False
+        perfect = float(self.measure != "MAE")
+        worst, best = (self.low, self.high) if perfect else (-self.high, -self.low)
+        least = self.constant if perfect else -self.constant
+        is_open = worst <= least and perfect - best <= _ALL_BUT * (perfect - least)
+        return is_open or math.isinf(worst)
+
+    @property
     def is_sure(self) -> bool:
         """Whether all of the interval is better than a constant answer; of an MAE its R2 says."""
         return self.constant is None or self.measure == "MAE" or self.low > self.constant
 
     @property
     def doubt(self) -> str:
-        """What is to be said where that is not so; empty elsewhere."""
+        """What is to be said where that is not so, or nothing is known; empty elsewhere."""
+        if self.is_unknown:
+            return "unknown, as the release tells too little of it"
         if self.is_sure:
             return ""
         answer = "the mean" if self.is_number else "one answer to all"
         return f"not surely better than {answer}, which has {self.constant:.3g}"
+
+    @property
+    def parts(self) -> Iterator[str]:
+        """All that is known of it, in words; of a release that is only planned nobody has rows."""
+        if self.is_unknown:
+            yield self.doubt
+        else:
+            yield f"{self.estimate:.3g}, {LEVEL:.0%} between {self.low:.3g} and {self.high:.3g}"
+            if self.promised is not None:
+                yield f"on released rows it would seem {self.promised:.3g}"
+        if self.true is not None:
+            yield f"in truth {self.true:.3g}"
+        if self.doubt and not self.is_unknown:
+            yield self.doubt
 
     @property
     def is_number(self) -> bool:
@@ -411,7 +444,7 @@ class Quality:
         for one in self.numbers:
             if one.doubt:
                 yield one.doubt
-            elif one.share >= _MOSTLY and one.is_guessed:
+            elif one.share >= MOSTLY and one.is_guessed:
                 yield (
                     f"{one.share:.0%} of {one.column} lie in one bin, {one.fullest}: where in it "
                     f"is guessed; state `bins` where public knowledge has some"
@@ -479,7 +512,13 @@ class Quality:
             if number.mean is not None
         ]
         lines += [
-            ("model", one.measure, one.estimate, one.low, one.high, one.constant, one.true)
+            (
+                "model",
+                one.measure,
+                *((None, None, None) if one.is_unknown else (one.estimate, one.low, one.high)),
+                one.constant,
+                one.true,
+            )
             for one in self.scores
         ]
         lines += [
@@ -511,13 +550,8 @@ class Quality:
             yield f"error of {what}: {mean} on average; largest {worst}"
         yield from self._of_numbers()
         for score in self.scores:
-            in_truth = "" if score.true is None else f"; in truth {score.true:.3g}"
-            yield (
-                f"{score.measure} of a {'model' if score.is_number else 'classifier'} fitted on "
-                f"released rows: {score.estimate:.3g}, {LEVEL:.0%} between {score.low:.3g} and "
-                f"{score.high:.3g}; on released rows it would seem {score.promised:.3g}{in_truth}"
-                f"{score.doubt and f'; {score.doubt}'}"
-            )
+            model = "model" if score.is_number else "classifier"
+            yield f"{score.measure} of a {model} fitted on released rows: {'; '.join(score.parts)}"
         if not self.columns and not self.noise:
             yield (
                 "nothing to tell of averages alone; state `population`, about how many rows "
@@ -538,10 +572,6 @@ class Quality:
                     f"{trained.measure} of {trained.model} on held-out rows: "
                     f"{trained.released:.3f}, fitted on real rows {trained.real:.3f}"
                 )
-
-
-_MOSTLY = 0.5
-"""Of all rows in one bin: that is said."""
 
 
 def largest(marginals: Sequence[Marginal], count: int) -> list[Marginal]:

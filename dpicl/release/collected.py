@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.periods import ONCE
+from dpicl.contract.rules import label_bins
 from dpicl.data.report_counts import Counts, Received, count_open
 from dpicl.data.reports import Checker
 from dpicl.ground.errors import ParameterError
@@ -57,7 +58,7 @@ class CollectedRelease(Release):
         return (
             CLIENTS_PAY,
             str(self.received),
-            *([risk] if risk else []),
+            *filter(None, [risk, label_bins(self.contract)]),
             *self.doubted_bounds,
         )
 

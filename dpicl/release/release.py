@@ -30,6 +30,7 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.contract.persons import person_rows
+from dpicl.contract.rules import label_bins
 from dpicl.data.conditions import Condition, Where, conditional_form, warn_of_whole_groups
 from dpicl.data.related_rows import Raking, aims_of, drawn_rows, summed
 from dpicl.data.ruled_out import check_can_be_met
@@ -159,7 +160,8 @@ class Release:
         )
         kept = (sentence for sentence, applies in said if applies)
         of_persons = person_rows(self.contract, is_local=local)
-        return (*self.doubted_bounds, *filter(None, [of_persons, self._left_out]), *kept)
+        of_label = label_bins(self.contract) if isinstance(self.contract, Contract) else ""
+        return (*self.doubted_bounds, *filter(None, [of_label, of_persons, self._left_out]), *kept)
 
     @property
     def _left_out(self) -> str:

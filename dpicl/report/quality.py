@@ -81,7 +81,7 @@ def quality_page(quality: Quality | TextQuality, columns: Sequence[Shown] = ()) 
         tiles = (
             ("Effective rows", f"{round(quality.effective_rows):,d}"),
             ("Rows, about", f"{round(quality.row_count):,d}"),
-            *((_beside(score), f"{score.low:.2f} – {score.high:.2f}") for score in quality.scores),
+            *((_beside(score), _tile(score)) for score in quality.scores),
         )
         rows = "Effective rows: so many rows without noise would have marginals as exact as these."
         opening = Pairs(tiles, are_tiles=True), Paragraph(rows)
@@ -108,7 +108,9 @@ def verdict(quality: Quality, columns: Sequence[Shown]) -> str:
             if share >= 1
             else f"Released columns are as exact as those of {share:.0%} of the rows without noise."
         )
-    if quality.auc_interval is not None:
+    if quality.auc_interval is not None and quality.scores[0].is_unknown:
+        said.append("Whether a classifier that is fitted on them beats guessing is unknown.")
+    elif quality.auc_interval is not None:
         low, high = quality.auc_interval
         label = quality.point.contract.label
         of_label = [panel for panel in columns if label and panel.columns == (label.column,)]
@@ -140,6 +142,11 @@ def _beside(score: Score) -> str:
         return score.measure
     answers = {"AUC": "guessing", "accuracy": "the most frequent label"}
     return f"{score.measure} ({answers.get(score.measure, 'the mean')}: {score.constant:.2f})"
+
+
+def _tile(score: Score) -> str:
+    """Its interval."""
+    return "unknown" if score.is_unknown else f"{score.low:.2f} – {score.high:.2f}"
 
 
 def _sections(quality: Quality) -> Iterator[Section]:
@@ -219,6 +226,7 @@ def _classifier(quality: Quality) -> Iterator[Section]:
         return
     known = 6 + (quality.scores[0].true is not None)
     constant = "the mean" if quality.scores[0].is_number else "one answer to all"
+    numbers = attrgetter("estimate", "low", "high", "constant", "promised")
     heads = (
         "measure",
         "estimate",
@@ -228,8 +236,18 @@ def _classifier(quality: Quality) -> Iterator[Section]:
         "promised by its own rows",
         "true",
     )
-    numbers = attrgetter("estimate", "low", "high", "constant", "promised", "true")
-    rows = ((score.measure, *map(_number, numbers(score)))[:known] for score in quality.scores)
+    rows = (
+        (
+            score.measure,
+            *(
+                ("unknown", "", "", _number(score.constant), "")
+                if score.is_unknown
+                else map(_number, numbers(score))
+            ),
+            _number(score.true),
+        )[:known]
+        for score in quality.scores
+    )
     table = TableBlock.of("A classifier", heads[:known], rows)
     unsure = (f"{score.measure}: {score.doubt}." for score in quality.scores if score.doubt)
     blocks: tuple[Block, ...] = (Paragraph(JUDGED), table, *map(Paragraph, unsure))

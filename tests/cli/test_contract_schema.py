@@ -4,6 +4,7 @@ answers, and nobody opens the rows.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -183,6 +184,90 @@ def test_what_a_schema_lacks_is_asked_for_column_by_column_until_it_is_filled_in
         "contract check customers"
     )
     releases(place, cli)
+
+
+SOME = {
+    "fields": [field for field in FIELDS if field["name"] not in ("member", "left", "place x ")]
+}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+def test_columns_that_a_schema_does_not_have_are_left_out_by_name(
+    place: Place, cli: Cli, written: Path, suffix: str
+) -> None:
+    """Their names are public, as the header of the file is; no row is looked at."""
+    add_dated_rows(place)
+    path = place.root / "data" / "customers.csv"
+    raw = path.read_bytes()
+    path.unlink()
+    if suffix == "csv.gz":
+        path.with_name("customers.csv.gz").write_bytes(gzip.compress(raw))
+    elif suffix == "parquet":
+        rows = pa_csv.read_csv(io.BytesIO(raw))
+        pq.write_table(rows, path.with_suffix(".parquet"))
+    else:
+        path.write_bytes(raw)
+    told = cli(published(place, SOME).replace("customers.csv", f"customers.{suffix}", 1))
+    assert "a contract of 5 columns; 3 columns are left out under `ignore`" in told
+    origin = "not in the Table Schema customers.json"
+    assert [line for line in told.splitlines() if line.startswith("left out")] == [
+        f"left out: {json.dumps(name)}: {origin}" for name in ("member", "left", "place x ")
+    ]
+    assert read(written).source.ignore == ("member", "left", "place x ")
+    assert not any(
+        colour in written.read_text().partition("colour:")[0] for colour in ("Ann", "1.2.")
+    )
+    if suffix == "csv":
+        releases(place, cli)
+
+
+def test_answers_leave_out_by_name_what_they_do_not_describe(
+    place: Place, cli: Cli, typed: Typed, written: Path
+) -> None:
+    add_rows(place, "full name,who", lambda number: f"Ann,{number // 2}")
+    typed(*ANSWERS[:-1], "who", "2")
+    told = cli(ASK)
+    assert "1 column is left out under `ignore`" in told
+    assert read(written).source.ignore == ("full name",) and read(written).person is not None
+
+
+def test_a_first_line_that_may_be_a_row_stands_in_no_contract(
+    place: Place, cli: Cli, written: Path
+) -> None:
+    add_dated_rows(place)
+    path = place.root / "data" / "customers.csv"
+    path.write_text(path.read_text().partition("\n")[2])
+    assert "a contract of 5 columns\n" in cli(published(place, SOME))
+    assert "ignore" not in written.read_text().partition("privacy:")[0]
+
+
+def test_words_for_missing_values_and_forms_of_dates_are_those_of_the_schema(
+    place: Place, cli: Cli, written: Path
+) -> None:
+    """Only what is not stated is refused once rows are read."""
+    fields = [
+        {**field, "format": "%d.%m.%Y"} if field["name"] == "since" else field
+        for field in FIELDS
+        if field["name"] not in ("left", "place x ")
+    ]
+    cli(published(place, {"fields": fields, "missingValues": ["k.A.", ""]}))
+    contract = read(written)
+    assert contract.source.dates == "%d.%m.%Y"
+    assert all(
+        column.nullable and column.missing == ("k.A.",) for column in contract.columns.values()
+    )
+    add_rows(
+        place, "since", lambda number: "k.A." if number % 7 == 0 else f"0{number % 9 + 1}.02.2020"
+    )
+    path = place.root / "data" / "customers.csv"
+    rows = path.read_text().splitlines()
+    path.write_text(
+        "\n".join([rows[0], *(f"k.A.,{row.partition(',')[2]}" for row in rows[1:3]), *rows[3:], ""])
+    )
+    assert "ok: 6 columns" in cli("contract check customers")
+    assert "10 rows of 6 columns" in cli(
+        f"synth customers --epsilon 1 --rows 10 --out {place.root / 'rows.csv'}"
+    )
 
 
 def test_of_parquet_only_names_and_types_are_taken(place: Place, cli: Cli, written: Path) -> None:

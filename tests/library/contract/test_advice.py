@@ -42,6 +42,10 @@ def with_column(**column: Any) -> dict[str, Any]:
             "make eight equal bins; if it is publicly known that most values lie in one of them, ",
         ),
         (
+            {**with_column(type="integer", bounds=[0, 60]), "label": "more"},
+            "most values lie in one of them, state edges between bins under `bins`; where in its b",
+        ),
+        (
             {
                 **with_column(type="real", bounds=[0, 500_000]),
                 "privacy": {"budget": {"epsilon": 1, "delta": 1e-6}},
@@ -82,6 +86,12 @@ def test_what_usually_buys_noise_is_one_sentence(changes: dict[str, Any], senten
         with_column(type="category", categories=CITIES),  # a curator's: no client reports them
         with_column(type="integer", bounds=[0, 1_000_000], bins=[10, 1000]),
         with_column(type="integer", bounds=[200, 1_000_000]),
+        {**with_column(type="integer", bounds=[0, 12]), "label": "more"},
+        {**with_column(type="integer", bounds=[0, 20_000], bins=[10, 1000]), "label": "more"},
+        {
+            **with_column(type="integer", bounds=[0, 20_000]),
+            "label": {"column": "more", "cuts": [10], "question": "More than ten?"},
+        },
         with_column(type="datetime", bounds=["2015-01-01", "2025-12-31"]),
         {"population": 500, "privacy": {"sampling_rate": 1, "budget": {"epsilon": 1}}},
         {"population": 10_000, "privacy": {"budget": {"epsilon": 1}}},

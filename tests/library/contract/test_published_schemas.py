@@ -222,3 +222,100 @@ def test_what_is_wrong_is_one_sentence(tmp_path: Path, content: str, phrase: str
     with pytest.raises(DpiclError) as refused:
         read(content, tmp_path)
     assert str(refused.value).startswith(phrase)
+
+
+WORDS = ["k.A.", ""]
+FIELDS = [
+    {"name": "age", "type": "integer", "constraints": {"minimum": 18, "maximum": 99}},
+    {"name": "plan", "constraints": {"enum": ["basic", "plus", "k.A."]}},
+    {"name": "paid", "type": "number", "constraints": {"required": True}},
+    {"name": "left", "type": "boolean", "constraints": {"required": False}},
+    {"name": "own", "type": "integer", "missingValues": [{"value": "-9", "label": "refused"}]},
+]
+
+
+@pytest.mark.parametrize(
+    ("of_schema", "of_resource", "of_package"),
+    [(WORDS, None, None), (None, WORDS, None), (None, None, WORDS), (None, WORDS, ["never"])],
+)
+def test_words_for_missing_values_are_those_of_the_nearest_place(
+    of_schema: object, of_resource: object, of_package: object, tmp_path: Path
+) -> None:
+    schema = {"fields": FIELDS, "missingValues": of_schema}
+    resource = {"path": "customers.csv", "schema": schema, "missingValues": of_resource}
+    content = {"missingValues": of_package, "resources": [resource]}
+    columns = {column.name: column for column in read(content, tmp_path).columns}
+    if of_schema:
+        assert read(schema, tmp_path).columns == tuple(columns.values())
+    found = {name: (column.nullable, column.missing) for name, column in columns.items()}
+    assert found == {
+        "age": (True, ("k.A.",)),
+        "plan": (True, ("k.A.",)),
+        "paid": (False, ()),
+        "left": (True, ("k.A.",)),
+        "own": (True, ("-9",)),
+    }
+    assert columns["plan"].categories == ("basic", "plus")
+    assert 'nullable: true, missing: ["k.A."]' in columns["age"].line
+
+
+@pytest.mark.parametrize("words", [None, [""], []])
+def test_where_no_word_is_stated_a_value_is_missing_only_where_that_is_said(
+    words: list[str] | None, tmp_path: Path
+) -> None:
+    """Programs that write schemas state the empty cell of all of them."""
+    columns = read({"fields": FIELDS[:4], "missingValues": words}, tmp_path).columns
+    assert [column.name for column in columns if column.nullable] == ["left"]
+    assert not any(column.missing for column in columns)
+
+
+def test_words_that_are_no_list_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match=r"missingValues: .*expected a list of texts"):
+        read({"fields": FIELDS, "missingValues": "k.A."}, tmp_path)
+
+
+DATE = {"type": "date", "format": "%d.%m.%Y"}
+DAYS = [
+    {**DATE, "name": "born", "constraints": {"minimum": "01.02.1990"}},
+    {**DATE, "name": "seen", "type": "datetime"},
+]
+
+
+def test_forms_of_dates_and_decimal_commas_are_how_the_file_is_written(tmp_path: Path) -> None:
+    """One for all, or by column; a form without a century is none that a contract states."""
+    assert read({"fields": DAYS}, tmp_path).written == {"dates": "%d.%m.%Y"}
+    born = read({"fields": DAYS}, tmp_path).columns[0]
+    assert born.bounds == ("1990-02-01", None)
+    others = [
+        {"name": "made", "type": "date"},
+        {"name": "old", "type": "date", "format": "%d.%m.%y"},
+        {**DATE, "name": "listed", "constraints": {"enum": ["1.2.2020"]}},
+        {**DATE, "name": "ticket", "constraints": {"unique": True}},
+        {"name": "paid", "type": "number", "decimalChar": ","},
+    ]
+    schema = read({"fields": [*DAYS, *others]}, tmp_path)
+    assert schema.written == {
+        "dates": {"born": "%d.%m.%Y", "seen": "%d.%m.%Y"},
+        "decimal": ",",
+    }
+    assert list(schema.ignored) == ["old", "ticket"]
+    assert schema.ignored["old"].endswith("as --dates %d.%m.%Y of 25.11.2026")
+    path = tmp_path / "schema.yml"
+    by_hand = read_schema(path, "rows.csv", stated={"dates": "%d.%m.%Y"})
+    assert list(by_hand.ignored) == ["ticket"] and by_hand.written["dates"] == "%d.%m.%Y"
+
+
+def test_numbers_that_no_contract_can_read_are_left_out_with_the_reason(tmp_path: Path) -> None:
+    fields = [
+        {"name": "paid", "type": "number", "decimalChar": ","},
+        {"name": "size", "type": "number"},
+        {"name": "cost", "type": "number", "groupChar": "."},
+        {"name": "rate", "type": "number", "bareNumber": False},
+    ]
+    schema = read({"fields": fields}, tmp_path)
+    assert [column.name for column in schema.columns] == ["size"] and not schema.written
+    assert schema.ignored == {
+        "paid": "numbers with another decimal mark than others; export all with one mark",
+        "cost": "numbers whose thousands are separated; export them without",
+        "rate": "numbers with a unit; export them without",
+    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from dpicl.quality.gate import check_noise
 from dpicl.quality.measures import answer_quality
 from dpicl.quality.outlook import TablePlan, half_width, plan_table
 from dpicl.quality.simulate import FRESH, candidates, population
-from dpicl.quality.worth import ReleasePoint
+from dpicl.quality.worth import Quality, ReleasePoint
 from tests.harness import call_main, complaint
 from tests.library.examples import CONTRACTS, private_contract, small_contract
 
@@ -238,3 +240,60 @@ def test_a_fast_plan_is_of_the_medium_signal_and_a_curator_s_methods() -> None:
     assert list(plan.signals) == ["medium"]
     assert {METHODS[outlook.way.method].trust for outlook in plan.outlooks} == {"central"}
     assert plan.recommended is not None
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """What a plan is made of, whatever is asked of it."""
+    yield value
+    if isinstance(value, tuple | list):
+        below: list[Any] = list(value)
+    elif is_dataclass(value) and type(value).__module__.startswith("dpicl.quality"):
+        below = [getattr(value, field.name) for field in fields(value)]
+    else:
+        return
+    for one in below:
+        yield from parts_of(one)
+
+
+@pytest.mark.parametrize("kind", [*LABELS, "none"])
+def test_all_that_a_plan_returns_can_be_shown(kind: str) -> None:
+    """Of a release that is only planned no rows say how good a classifier seems."""
+    plan = plan_table(contract_of(kind), 2000, [1.0, 3.0], fast=True)
+    assert plan.recommended is not None
+    seen = [*parts_of(plan), plan.recommended]
+    assert any(isinstance(part, Quality) for part in seen)
+    for part in seen:
+        texts = [str(part), repr(part), f"{part}"]
+        if hasattr(part, "_repr_html_"):
+            texts.append(part._repr_html_())
+        if isinstance(part, Quality | TablePlan):
+            assert not any("None" in text or "nan" in text for text in texts)
+    for outlook in plan.outlooks:
+        outlook.quality.to_frame()
+    said = str(plan.recommended.quality)
+    assert ("fitted on released rows: 0." in said) is (kind != "none")
+    assert "it would seem" not in said
+
+
+def test_of_a_number_without_bins_it_is_said_before_the_charge_what_its_bins_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    contract = contract_of("number")
+    open_ = contract.model_copy(
+        update={
+            "columns": {
+                **contract.columns,
+                "answer": contract.columns["answer"].model_copy(
+                    update={"bins": None, "bounds": (0, 20_000)}
+                ),
+            }
+        }
+    )
+    sentence = "columns.answer: bounds from 0 to 20000 make eight equal bins; if it is publicly"
+    for stated, is_said in ((open_, True), (contract, False)):
+        plan = plan_table(stated, 2000, [1.0], fast=True)
+        assert (sentence in plan.sentence) is is_said and (sentence in str(plan)) is is_said
+        assert plan.recommended is not None
+        caplog.clear()
+        check_noise([plan.recommended.quality.point], anyway=True)
+        assert (sentence in caplog.text) is is_said

@@ -90,3 +90,57 @@ def test_bounds_that_hold_the_rows_are_not_asked_about(
 
 def test_averages_have_no_rows_to_ask_about(tmp_path: Path) -> None:
     assert released(tmp_path, *WRONG[0][:2], "gdp_tabicl").doubted_bounds == ()
+
+
+def money(centre: float) -> np.ndarray:
+    return np.exp(np.random.default_rng(0).normal(np.log(centre), 1.0, ROWS))
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "place"),
+    [
+        (money(700), [0, 10_000_000], r"the first 0\.[0-9]% of its bounds, 0 to "),
+        (-money(700), [-10_000_000, 0], r"the last 0\.[0-9]% of its bounds, .* to 0"),
+    ],
+)
+def test_money_far_below_its_bound_is_asked_about_though_several_bins_hold_it(
+    tmp_path: Path, values: Any, bounds: list[float], place: str
+) -> None:
+    """Bins are chosen where most values lie, so that none of them alone has nearly all."""
+    sentence = f"spent lie in {place}.*what noise puts beyond moves their mean: are the bounds rig"
+    with pytest.warns(UserWarning, match=sentence):
+        release = released(tmp_path, values, {"type": REAL, "bounds": bounds}, "aim_tabicl")
+    (asked,) = release.doubted_bounds
+    assert asked in release.caveats and asked in str(release.quality(4))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"type": REAL, "bounds": [0, 10_000_000], "bins": [100, 1000, 10_000, 100_000]},
+        {"type": REAL, "bounds": [0, 20_000]},
+    ],
+)
+def test_of_stated_bins_and_of_money_up_to_its_bound_nothing_is_asked(
+    tmp_path: Path, column: dict[str, Any], recwarn: pytest.WarningsRecorder
+) -> None:
+    release = released(tmp_path, money(700).clip(0, 20_000), column, "aim_tabicl")
+    assert release.doubted_bounds == () and not recwarn.list
+
+
+def test_a_release_says_what_bins_its_label_has(tmp_path: Path) -> None:
+    table = pd.DataFrame({"age": np.arange(ROWS) % 80 + 18, "spent": money(700)})
+    columns = {
+        "age": {"type": WHOLE, "bounds": [18, 100]},
+        "spent": {"type": REAL, "bounds": [0, 20_000]},
+    }
+    release = dpicl.protect(
+        table,
+        {"columns": columns, "label": "spent"},
+        epsilon=8,
+        account="label",
+        population=ROWS,
+        home=tmp_path,
+    )
+    (said,) = [caveat for caveat in release.caveats if "eight equal bins" in caveat]
+    assert said.startswith("columns.spent: bounds from 0 to 20000 make eight equal bins")

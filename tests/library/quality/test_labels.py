@@ -131,4 +131,11 @@ def test_a_page_begins_with_what_its_numbers_come_to_and_with_a_picture() -> Non
             f"classifier that is fitted on them {told}"
         )
         page = quality_page(found, [kind])
+        assert "unknown" not in page
         assert page.index('class="lead"') < page.index("<svg") < page.index("<h2>Errors of single")
+    nothing = replace(found, scores=(replace(auc, low=0.0005, high=1.0), accuracy))
+    assert verdict(nothing, [kind]).endswith("fitted on them beats guessing is unknown.")
+    assert "0.001" not in quality_page(nothing, [kind]).partition("<h2>A classifier")[2][:900]
+    assert "AUC of a classifier fitted on released rows: unknown, as the release tells" in str(
+        nothing
+    )

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.metrics import mean_absolute_error, r2_score
 
 import dpicl
-from dpicl.contract import parse_contract
-from dpicl.data.values import number_word
+from dpicl.contract import Contract, parse_contract
+from dpicl.data.values import Meaning, number_word
+from dpicl.ground.types import SplitTable
 from dpicl.quality import Score
 from dpicl.quality.measures import fitted, indicators, scores
+from dpicl.quality.number_quality import of_any_numbers
 from dpicl.report.quality import quality_page
 from tests.library.quality.made_up import coded, parted, quality
 
@@ -199,3 +204,125 @@ def test_the_mean_that_is_least_sure_stands_in_sentences_page_and_frame() -> Non
     assert (stated["expected"], stated["low"], stated["high"]) == (cost.value, cost.low, cost.high)
     assert f"cost {number_word(cost.low)} to {number_word(cost.high)}" in line
     assert number_word(cost.value) in quality_page(found)
+
+
+def money(top: float, *, predicted: bool) -> Contract:
+    """Amounts up to a bound that is far away."""
+    columns = {
+        "age": {"type": "integer", "bounds": [18, 90]},
+        "kind": {"type": "category", "categories": ["a", "b", "c"]},
+        "spent": {"type": "real", "bounds": [0, top]},
+    }
+    content = {
+        "name": "made_up",
+        "source": {"file": "none.csv"},
+        "columns": columns,
+        "privacy": {"budget": {"benchmark": True}},
+        "split": {"test_fraction": 0.5},
+    }
+    return parse_contract(content | ({"label": "spent"} if predicted else {}), "made_up.yaml")
+
+
+def spending(declared: Contract, seed: int) -> SplitTable:
+    chance = np.random.default_rng(seed)
+    values = {
+        "age": chance.integers(18, 91, 4000),
+        "kind": chance.integers(0, 3, 4000),
+        "spent": np.exp(chance.normal(6.6, 1.0, 4000)),
+    }
+    return parted(coded(declared, values), 3000)
+
+
+@pytest.mark.parametrize("top", [20_000, 10_000_000])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+@pytest.mark.parametrize("predicted", [True, False])
+def test_the_mean_of_money_below_far_bounds_is_in_its_interval(
+    top: float, epsilon: float, predicted: bool
+) -> None:
+    """As a label all of it lies in one of eight equal bins; as a feature noise has rows of millions
+    that nobody has spent.
+    """
+    declared = money(top, predicted=predicted)
+    held = []
+    for seed in range(5):
+        rows = spending(declared, seed)
+        found = quality(rows, "aim_tabicl", epsilon, seed=seed, count=10, declared=declared)
+        (mean,) = [one.mean for one in found.numbers if one.column == "spent"]
+        assert mean is not None and mean.low <= mean.value <= mean.high
+        true = float(np.mean(rows.train.data.column("spent").to_numpy()))
+        held.append(mean.low <= true <= mean.high)
+    assert sum(held) >= 4
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_of_a_label_in_one_bin_no_score_is_known(epsilon: float) -> None:
+    """Its true R2 is about -40,000: predicted are middles of millions."""
+    declared = money(10_000_000, predicted=True)
+    found = quality(spending(declared, 0), "mst_tabicl", epsilon, count=10, declared=declared)
+    r2, error = found.scores
+    assert r2.is_unknown and r2.low < -100 and error.is_unknown
+    assert not r2.is_sure and error.high > 600_000
+    said = [line for line in str(found).splitlines() if "fitted on released rows" in line]
+    assert [line.partition("; in truth")[0].strip() for line in said] == [
+        f"{measure} of a model fitted on released rows: unknown, as the release tells too little "
+        "of it"
+        for measure in ("R2", "MAE")
+    ]
+    page = quality_page(replace(found, row_count=3000.0, effective_rows=3000.0))
+    assert "inf" not in page and page.count("<dd>unknown</dd>") == 2
+    frame = found.to_frame().set_index(["of", "name"])
+    assert frame.loc[("model", "R2"), ["expected", "low", "high"]].isna().all()
+
+
+@given(st.integers(0, 10_000), st.floats(0.5, 1.0), st.floats(0.0, 1.0))
+def test_scores_hold_for_any_numbers_in_the_bin_of_most(
+    seed: int, crowd: float, where: float
+) -> None:
+    """Of a release without noise, whose scores by means of bins are known."""
+    chance = np.random.default_rng(seed)
+    edges = (0.0, 10.0, 30.0, 100.0)
+    meaning = Meaning("x", "real", edges=edges)
+    means = np.array([5.0, 20.0, 65.0])
+    most = int(chance.integers(3))
+    codes = np.where(chance.random(400) < crowd, most, chance.integers(0, 3, 400))
+    shares = np.bincount(codes, minlength=3) / 400
+    predicted = chance.uniform(0, 100) + chance.normal(0, 10, 400)
+    by_bins = means[codes]
+    wide = np.diff(edges)[most]
+    spread = chance.random(400) * where
+    true = np.where(codes == most, edges[most] + wide * (where + spread) / 2, by_bins)
+    if np.var(by_bins) < 1 or np.var(true) < 1e-6:
+        return
+    for measure, score in (("R2", r2_score), ("MAE", mean_absolute_error)):
+        unit = 60.0 if measure == "MAE" else 1.0
+        seen = float(score(by_bins, predicted)) / unit
+        low, high = of_any_numbers(measure, (seen,) * 3, meaning, means, shares, np.zeros(3))[1:]
+        assert low - 1e-9 <= score(true, predicted) / unit <= high + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("measure", "low", "high", "constant", "is_unknown"),
+    [
+        ("AUC", 0.0005, 1.0, 0.5, True),
+        ("AUC", 0.5, 0.98, 0.5, True),
+        ("AUC", 0.5, 0.9, 0.5, False),
+        ("AUC", 0.51, 1.0, 0.5, False),
+        ("AUC", 0.0005, 1.0, None, False),
+        ("accuracy", 0.8, 0.998, 0.9, True),
+        ("accuracy", 0.8, 0.95, 0.9, False),
+        ("R2", -4.6, 0.32, 0.0, False),
+        ("R2", -4.6, 1.0, 0.0, True),
+        ("R2", -np.inf, 0.3, 0.0, True),
+        ("MAE", 0.1, 30.0, 20.0, True),
+        ("MAE", 5.0, 30.0, 20.0, False),
+        ("MAE", 0.1, 10.0, 20.0, False),
+    ],
+)
+def test_an_interval_from_no_gain_to_all_but_perfect_is_no_number(
+    measure: str, low: float, high: float, constant: float | None, is_unknown: bool
+) -> None:
+    score = Score(measure, (max(low, -1) + high) / 2, low, high, 0.5, None, constant)
+    assert score.is_unknown is is_unknown
+    parts = list(score.parts)
+    assert bool(parts[0].startswith("unknown")) is is_unknown
+    assert not is_unknown or (len(parts) == 1 and not any(letter.isdigit() for letter in parts[0]))
