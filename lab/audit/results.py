@@ -175,8 +175,8 @@ def audit_end_to_end(*, runs: int | None, folder: Path) -> bool:
     """Check all claims and mutants, bound every cell, print and write the results; whether all
     passed.
     """
-    claims, mutants, total = [], [], len(cells())
-    most = len(CLAIMS) + len(MUTANTS)
+    claims, mutants = [], []
+    most, total = len(CLAIMS) + len(MUTANTS), len(cells())
     note(
         f"{most} checks, which usually take five to ten minutes; then {total} bounds by "
         f"{runs or _END_TO_END_RUNS:,} runs a side"
