@@ -175,7 +175,7 @@ def audit_end_to_end(*, runs: int | None, folder: Path) -> bool:
     """Check all claims and mutants, bound every cell, print and write the results; whether all
     passed.
     """
-    claims, mutants = [], []
+    claims, mutants = list[_Checked](), list[_Checked]()
     most, total = len(CLAIMS) + len(MUTANTS), len(cells())
     note(
         f"{most} checks, which usually take five to ten minutes; then {total} bounds by "
