@@ -6,10 +6,11 @@ caught: an audit that catches nothing would prove nothing.
 """
 
 from lab.audit.case import SURE, AuditCase, Mutant, epsilon_at_least
-from lab.audit.run import CASES, AuditResult, MutantResult, find_case, run_audits
+from lab.audit.run import CASES, OTHERS, AuditResult, MutantResult, find_case, run_audits
 
 __all__ = [
     "CASES",
+    "OTHERS",
     "SURE",
     "AuditCase",
     "AuditResult",

@@ -21,7 +21,7 @@ from dpicl.ground.errors import ParameterError
 from dpicl.ground.processes import ONE_THREAD, fork_server
 from dpicl.home.benchmarks import check_published, content_digest
 from dpicl.home.settings import Settings
-from lab.audit import CASES, AuditResult, find_case, run_audits
+from lab.audit import CASES, OTHERS, AuditResult, find_case, run_audits
 from lab.audit.end_to_end.bounds import WRONG, Bound, named_bound
 from lab.audit.end_to_end.draws import cells
 from lab.audit.end_to_end.mutants import MUTANTS, caught
@@ -51,7 +51,7 @@ def audit_mechanisms(
     if name is not None and all_cases:
         raise ParameterError("audit", name, "a name or --all, not both")
     if name is None and not all_cases:
-        say("end-to-end", "membership", "transcripts", *CASES)
+        say(*OTHERS, *CASES)
         note("expected one of these, or --all", to=errors)
         return True
     cases = tuple(CASES.values()) if name is None else (find_case(name),)
@@ -175,13 +175,20 @@ def audit_end_to_end(*, runs: int | None, folder: Path) -> bool:
     """Check all claims and mutants, bound every cell, print and write the results; whether all
     passed.
     """
-    claims, mutants = [], []
+    claims, mutants = list[_Checked](), list[_Checked]()
+    most, total = len(CLAIMS) + len(MUTANTS), len(cells())
+    note(
+        f"{most} checks, which usually take five to ten minutes; then {total} bounds by "
+        f"{runs or _END_TO_END_RUNS:,} runs a side"
+    )
     for name, claim in CLAIMS.items():
-        claims.append(_check(name, claim, "BROKEN", "holds"))
+        place = f"{len(claims) + 1} of {most}"
+        claims.append(_check(name, claim, "BROKEN", "holds", place))
         say(*(f"  {counterexample}" for counterexample in claims[-1].evidence[:_SHOWN]))
     for name, mutant in MUTANTS.items():
-        mutants.append(_check(name, partial(caught, mutant), "caught", "NOT CAUGHT"))
-    bounded, total = list[Bound](), len(cells())
+        place = f"{len(claims) + len(mutants) + 1} of {most}"
+        mutants.append(_check(name, partial(caught, mutant), "caught", "NOT CAUGHT", place))
+    bounded = list[Bound]()
     with counted("bounding", "cells") as count, bounds(runs or _END_TO_END_RUNS) as bounded_cells:
         for bound in bounded_cells:
             bounded.append(bound)
@@ -221,10 +228,13 @@ def audit_end_to_end(*, runs: int | None, folder: Path) -> bool:
     )
 
 
-def _check(name: str, check: Callable[[], list[str]], with_evidence: str, without: str) -> _Checked:
+def _check(
+    name: str, check: Callable[[], list[str]], with_evidence: str, without: str, place: str
+) -> _Checked:
     started = time.monotonic()
     checked = _Checked(name, tuple(check()), round(time.monotonic() - started, 3))
-    say(f"{name}: {with_evidence if checked.evidence else without}, {checked.seconds:.1f} s")
+    verdict = with_evidence if checked.evidence else without
+    say(f"{place}: {name}: {verdict}, {checked.seconds:.1f} s")
     return checked
 
 

@@ -23,6 +23,8 @@ CASES: dict[str, AuditCase] = {
     for module in (local, counts, noise, gaussian_steps, releases, texts, keyed)
     for case in module.CASES
 }
+OTHERS = ("end-to-end", "membership", "transcripts", "attackers", "suites")
+"""What `dpicl audit` takes beside the audits of mechanisms."""
 _PART_RUNS = 20_000
 """Small enough that several processes end together."""
 
@@ -34,7 +36,7 @@ def find_case(name: str) -> AuditCase:
         ParameterError: there is none; the message lists the names.
     """
     if name not in CASES:
-        expected = "a name that bare `dpicl audit` lists" + did_you_mean(name, CASES)
+        expected = "a name that bare `dpicl audit` lists" + did_you_mean(name, [*OTHERS, *CASES])
         raise ParameterError("audit", repr(name[:60]), expected)
     return CASES[name]
 

@@ -18,9 +18,10 @@ def audit(
         str | None,
         typer.Argument(
             metavar="AUDIT",
-            help="A mechanism's audit (without AUDIT all are listed); or end-to-end, from neighbouring files to all public bytes; "
-            "or transcripts, exact log-ratios of whole draws; or membership, attacks on releases; "
-            "or attackers, those of other packages; or suites, public tests on dpicl's mechanisms.",
+            help="A mechanism's audit (without AUDIT all are listed); or end-to-end, from "
+            "neighbouring files to all public bytes; or transcripts, exact log-ratios of "
+            "whole draws; or membership, attacks on releases; or attackers, those of other "
+            "packages; or suites, public tests on dpicl's mechanisms.",
         ),
     ] = None,
     method: Annotated[

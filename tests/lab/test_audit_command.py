@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.audit import CASES
+from lab.audit import CASES, OTHERS
 from tests.harness import talk
 
 Capture = pytest.CaptureFixture[str]
@@ -51,7 +51,8 @@ def test_a_mutant_that_is_not_caught_exits_with_1_and_the_default_folder_is_used
 def test_without_a_name_every_audit_is_listed(tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = run(capsys, "--out", str(tmp_path / "out"))
     assert code == 0
-    assert out.splitlines() == ["end-to-end", "membership", "transcripts", *CASES]
+    assert out.splitlines() == [*OTHERS, *CASES]
+    assert OTHERS == ("end-to-end", "membership", "transcripts", "attackers", "suites")
     assert not (tmp_path / "out").exists()
 
 
@@ -59,6 +60,7 @@ def test_without_a_name_every_audit_is_listed(tmp_path: Path, capsys: Capture) -
     ("arguments", "says"),
     [
         (("noisy-cuont",), "a name that bare `dpicl audit` lists; did you mean 'noisy-count'?"),
+        (("transcript",), "did you mean 'transcripts'?"),
         (("zzzz",), "expected a name that bare `dpicl audit` lists\n"),
         (("noisy-count", "--all"), "expected a name or --all, not both"),
     ],
