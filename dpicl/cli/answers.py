@@ -40,7 +40,7 @@ class SpentByUser(PrintedRow):
     epsilon_share: float | None
     """What the user may charge at most; null without a share."""
     epsilon_left: float | None
-    """The share less what is spent."""
+    """The share less what is spent, at least 0."""
 
     def row(self) -> tuple[str, ...]:
         """What is spent, and what is left of a share."""
@@ -80,7 +80,7 @@ class SpentAccount(PrintedRow):
     epsilon_cap: float | None
     """What may be spent at most."""
     epsilon_left: float | None
-    """The cap less what is spent."""
+    """The cap less what is spent, at least 0."""
     delta_cap: float
     """Largest δ of all releases together."""
     releases: int
@@ -166,17 +166,21 @@ class PlannedCharge(PrintedRow):
     """The account's cap."""
     epsilon_left: float | None
     """What would be left after."""
+    epsilon_left_of_share: float | None
+    """The same of the user's share; null without one."""
     allowed: bool
     """False where the cap refuses it."""
 
     def row(self) -> tuple[str, ...]:
-        """The charge, and whether the cap refuses it."""
+        """The charge, whether the cap refuses it, and what is left of a share, if any."""
+        share = self.epsilon_left_of_share
         return (
             self.account,
             str(self.releases),
             str(self.charged_before),
             *map(number, (self.epsilon, self.epsilon_spent, self.epsilon_cap)),
             number(self.epsilon_left, "-") + ("" if self.allowed else " (refused)"),
+            *([] if share is None else [number(share)]),
         )
 
 

@@ -18,7 +18,7 @@ from dpicl.cli.answers import (
     SpentByUser,
     answer_of,
 )
-from dpicl.cli.terminal import console, errors, note, number, say, show, table_of
+from dpicl.cli.terminal import console, errors, new_table, note, number, say, show, table_of
 from dpicl.ground.errors import ParameterError
 from dpicl.home.accounts import (
     declared_accounts,
@@ -75,7 +75,7 @@ def print_accounts(*, as_json: bool) -> None:
                     account=account.name,
                     neighbours=account.neighbours.value,
                     epsilon_spent=spent,
-                    epsilon_left=None if cap is None else cap - spent,
+                    epsilon_left=None if cap is None else max(0.0, cap - spent),
                     releases=len(ledger.entries(account.name)),
                     users=users,
                     lowered=None
@@ -131,7 +131,7 @@ def _by_users(ledger: Ledger, account: str) -> list[SpentByUser]:
             by.releases,
             by.epsilon,
             by.share,
-            None if by.share is None else by.share - by.epsilon,
+            None if by.share is None else max(0.0, by.share - by.epsilon),
         )
         for by in ledger.spent_by_users(account)
     ]
@@ -148,11 +148,16 @@ def print_quotes(quotes: Iterable[AccountQuote], *, as_json: bool) -> None:
             epsilon_spent=line.quote.before.epsilon,
             epsilon_cap=line.quote.cap,
             epsilon_left=line.quote.left,
+            epsilon_left_of_share=line.share_left,
             allowed=line.quote.allowed,
         )
         for line in quotes
     ]
-    to = show(charges, [table_of(PlannedCharge, charges)], as_json=as_json)
+    shared = any(charge.epsilon_left_of_share is not None for charge in charges)
+    table = new_table(*PlannedCharge.heads, *["left of your share"] * shared)
+    for charge in charges:
+        table.add_row(*charge.row())
+    to = show(charges, [table], as_json=as_json)
     note("a release is charged once per period, even if the rows change", to=to)
 
 

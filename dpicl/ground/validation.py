@@ -229,6 +229,9 @@ def _explain(error: Any, key: str) -> tuple[str, str, str]:
         return _of_no_known_kind(error, key)
     if error["type"] == "string_type" and not isinstance(error["input"], dict | list):
         return key, f"got {_quoted(error)} without quotes", "text; put it in quotes"
+    if error["type"] == "tuple_type" and isinstance(error["input"], dict) and error["input"]:
+        entry = f"[{{{next(iter(error['input']))}: …}}]"
+        return key, f"got {_quoted(error)}", f"a list: `{key.rpartition('.')[2]}: {entry}`"
     message = _PYDANTIC.sub(lambda match: _PLAIN[match[0]], error["msg"])
     if error["input"] is None:  # `key:` and nothing after it, or what a first contract leaves open
         return key, "is not filled in", message.rpartition("; expected ")[2]

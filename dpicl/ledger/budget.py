@@ -220,6 +220,18 @@ def check_share(fold: Fold, name: str, extra: Sequence[Guarantee], user: str) ->
         )
 
 
+def share_left(fold: Fold, name: str, extra: Sequence[Guarantee], user: str) -> float | None:
+    """Epsilon that a user may charge to an account after these; None without a share."""
+    state = fold.account(name)
+    share = state.shares.get(user)
+    if share is None:
+        return None
+    spent = _spent_by(fold, name, user)
+    for guarantee in extra:
+        spent = spent.plus(guarantee)
+    return max(0.0, share - spent.cost(state.account.delta_cap).epsilon)
+
+
 def spent_elsewhere(
     fold: Fold, name: str, others: Iterable[WitnessedAccount]
 ) -> list[WitnessedAccount]:

@@ -205,6 +205,11 @@ class Ledger:
         with self._chain.reading() as fold:
             budget.check_share(fold, name, guarantees, self._by.user)
 
+    def share_left(self, name: str, guarantees: Sequence[Guarantee]) -> float | None:
+        """What the user may charge to an account after these; None without a share."""
+        with self._chain.reading() as fold:
+            return budget.share_left(fold, name, guarantees, self._by.user)
+
     def spent_elsewhere(self, name: str) -> list[WitnessedAccount]:
         """Accounts of this user's other ledgers that have spent something for the rows of an
         account.

@@ -284,6 +284,8 @@ class AccountQuote:
     releases: int
     charged_before: int
     quote: Quote
+    share_left: float | None = None
+    """What the user's share would have left after; None without one."""
 
 
 def name_of(ledger: Ledger, planned: PlannedRelease, settings: Settings) -> NamedRelease:
@@ -322,7 +324,8 @@ def quoted(ledger: Ledger, account: str, releases: Mapping[str, ReleaseCharge]) 
         ledger.check_elsewhere(account)
         ledger.check_share(account, new)
     before = len(releases) - len(new)
-    return AccountQuote(account, len(releases), before, ledger.dry_run(account, new))
+    left = ledger.share_left(account, new)
+    return AccountQuote(account, len(releases), before, ledger.dry_run(account, new), left)
 
 
 def check_quotes(quotes: Iterable[AccountQuote]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -44,6 +46,36 @@ def test_a_table_beyond_the_share_is_refused_and_opens_no_account(
     cli(f"synth shared --epsilon 0.5 --method mst_tabicl --rows 20 --out {out} --anyway")
     (account,) = json.loads(cli("budget --json"))
     assert account["epsilon_spent"] == 0.5
+
+
+def test_a_price_says_what_the_share_has_left(shared: Place, cli: Cli) -> None:
+    """Less than the cap has, on a terminal, as JSON and in Python; none where there is no share."""
+    out = shared.root / "a.csv"
+    line = f"synth shared --epsilon 0.25 --method mst_tabicl --rows 20 --out {out} --anyway"
+
+    def priced() -> dict[str, Any]:
+        (price,) = json.loads(cli.whole(f"{line} --dry-run --json")[1])
+        return dict(price)
+
+    assert (priced()["epsilon_left"], priced()["epsilon_left_of_share"]) == (4.75, 0.25)
+    assert "left of your share" in " ".join(cli.whole(f"{line} --dry-run")[1].split())
+    (quote,) = dpicl.Session().quote("shared", epsilon=0.25, method="mst_tabicl", anyway=True)
+    assert (quote.quote.left, quote.share_left) == (4.75, 0.25)
+    os.environ["DPICL_USER"] = "ben"
+    assert priced()["epsilon_left_of_share"] is None
+    assert "left of your share" not in " ".join(cli.whole(f"{line} --dry-run")[1].split())
+
+
+def test_what_is_left_is_never_negative(shared: Place, cli: Cli) -> None:
+    """As in a restored copy, whose caps are 0: the table says what the refusal says."""
+    out = shared.root / "out.csv"
+    cli(f"synth shared --epsilon 0.5 --method mst_tabicl --rows 20 --out {out} --anyway")
+    cli("budget shared --cap 0.25")
+    cli("budget shared --share anne=0.25")
+    code, printed, _ = cli.whole("budget --json")  # which warns of the caps that differ
+    (account,) = json.loads(printed)
+    assert code == 0 and account["epsilon_left"] == 0
+    assert account["users"][0]["epsilon_left"] == 0
 
 
 def test_a_sum_has_no_more_digits_than_its_terms(shared: Place, cli: Cli) -> None:

@@ -161,6 +161,16 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         "expected distinct categories",
         "columns.colour",
     ),
+    "a mapping for a list": (
+        "relations",
+        {"rising": ["age", "colour"]},
+        "expected a list: `relations: [{rising: …}]`",
+    ),
+    "a mapping for a list below": (
+        "columns.colour.categories",
+        {"red": 1},
+        "expected a list: `categories: [{red: …}]`",
+    ),
     "no categories": ("columns.colour.categories", [], "expected a list with at least 1 item"),
     "text for an unknown category": (
         "columns.colour.texts",
