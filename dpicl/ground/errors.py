@@ -193,6 +193,10 @@ class LedgerRefusedError(LedgerError):
     """
 
 
+class ChargedElsewhereError(LedgerRefusedError):
+    """Another ledger of the user has paid for the rows, and nobody has stated a cap beside it."""
+
+
 class CertificateError(DpiclError):
     """A certificate, its signature or the file that it is of does not hold."""
 

@@ -31,7 +31,12 @@ from dpicl.accounting.events import (
 )
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
-from dpicl.ground.errors import BudgetError, LedgerRefusedError, PrivacyError
+from dpicl.ground.errors import (
+    BudgetError,
+    ChargedElsewhereError,
+    LedgerRefusedError,
+    PrivacyError,
+)
 from dpicl.ledger import accounts
 from dpicl.ledger.fold import Account, AccountState, Charge, Fold, Quote, ReleaseCharge
 from dpicl.ledger.keys import canonical
@@ -243,8 +248,8 @@ def spent_elsewhere(
 
 
 def check_elsewhere(fold: Fold, name: str, others: Iterable[WitnessedAccount]) -> None:
-    """Raises LedgerRefusedError: another ledger has spent for the account's rows more than a person
-    has stated to know of.
+    """Raises ChargedElsewhereError: another ledger has spent for the account's rows more than a
+    person has stated to know of.
     """
     state = fold.account(name)
     if state.row["benchmark"]:
@@ -253,7 +258,7 @@ def check_elsewhere(fold: Fold, name: str, others: Iterable[WitnessedAccount]) -
     for other in spent_elsewhere(fold, name, others):
         # infinity is a text in a record
         if other.epsilon > float(stated.get(other.key, 0.0)):
-            raise LedgerRefusedError(
+            raise ChargedElsewhereError(
                 f"account {name!r}: epsilon={other.epsilon:.6g} was charged for its rows in "
                 f"another ledger of yours, account {other.name!r} of the state home {other.home}; "
                 "expected DPICL_HOME to name that one, `dpicl state restore` with its backup, or "

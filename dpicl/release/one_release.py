@@ -31,7 +31,13 @@ from dpicl.contract.base import Frozen
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock, read_period
 from dpicl.contract.pipeline import MOST_TEXTS, read_epsilon
-from dpicl.ground.errors import DeclarationError, ParameterError, clean_errors, one_of
+from dpicl.ground.errors import (
+    ChargedElsewhereError,
+    DeclarationError,
+    ParameterError,
+    clean_errors,
+    one_of,
+)
 from dpicl.ground.files import is_free, locked
 from dpicl.ground.printable import tell_holder
 from dpicl.ground.shutdown import passing
@@ -163,9 +169,17 @@ def check_release(planned: PlannedRelease, settings: Settings) -> None:
 
 
 def check_cap(planned: PlannedRelease, settings: Settings) -> None:
-    """Refuse a release that would pass its account's cap. Raises BudgetError: it would."""
-    if not planned.contract.is_benchmark:
+    """Refuse a release that would pass its account's cap. Raises BudgetError: it would; and
+    ChargedElsewhereError, of an account that is open then, so that a cap can be stated.
+    """
+    if planned.contract.is_benchmark:
+        return
+    try:
         check_quotes(quote_release(planned, settings))
+    except ChargedElsewhereError:
+        with open_ledger(settings) as ledger:
+            name_of(ledger, planned, settings)
+        raise
 
 
 def release_once(planned: PlannedRelease, settings: Settings) -> PublishedRelease:
