@@ -59,6 +59,7 @@ class CollectedRelease(Release):
             str(self.received),
             *([risk] if risk else []),
             *self.doubted_bounds,
+            *([self._left_out] if self._left_out else []),
         )
 
     @property
@@ -86,7 +87,9 @@ class CollectedRelease(Release):
             )
         return super().quality(simulations)
 
-    def _publish(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
+    def _publish(
+        self, path: Path, write: Callable[[BinaryIO], object], condition: str | None
+    ) -> None:
         if os.path.lexists(path):
             raise ParameterError("out", path.name, "a new file; another one stands there")
         publish(path, write)
