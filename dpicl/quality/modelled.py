@@ -16,7 +16,7 @@ from dpicl.data.related_rows import Raking
 from dpicl.data.values import RowForm
 from dpicl.ground.errors import DpiclError
 from dpicl.ground.types import MADE_ROWS
-from dpicl.quality.measures import Columns, marginal
+from dpicl.quality.measures import Columns, marginal, total_variation
 
 ENOUGH, MOST_DRAWN = 1 << 12, 1 << 16
 """Rows of a simulated release that keep the contract's relations, and those they are taken from."""
@@ -82,6 +82,27 @@ def related_model(
             for place, meaning in enumerate(form.meanings)
             if meaning.column in related and not meaning.categories
         },
+    )
+
+
+def left_out(form: RowForm, codes: np.ndarray, given: np.ndarray, share: float) -> str:
+    """What relations do to the rows of a model, in a sentence.
+
+    Args:
+        codes, given: of its rows, and of those that are given out, shape (rows, columns).
+        share: of its rows, what keeps the relations.
+    """
+    bins = [form.encoding.decode(rows) for rows in (codes, given)]
+    sizes = form.encoding.bin_counts
+    off, name = max(
+        (total_variation(*(marginal(some, (place,), sizes) for some in bins)), meaning.column)
+        for place, meaning in enumerate(form.meanings)
+    )
+    return (
+        f"Of the rows of its model {share:.0%} keep the contract's `relations`. The others are "
+        f"left out, and shares of single columns are brought back, to within {off:.3f} ({name}): "
+        f"`quality()` is about rows as they are given out. What columns have in common may differ "
+        f"more."
     )
 
 

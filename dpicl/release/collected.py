@@ -60,6 +60,7 @@ class CollectedRelease(Release):
             str(self.received),
             *filter(None, [risk, label_bins(self.contract)]),
             *self.doubted_bounds,
+            *([self._left_out] if self._left_out else []),
         )
 
     @property
@@ -87,7 +88,9 @@ class CollectedRelease(Release):
             )
         return super().quality(simulations)
 
-    def _publish(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
+    def _publish(
+        self, path: Path, write: Callable[[BinaryIO], object], condition: str | None
+    ) -> None:
         if os.path.lexists(path):
             raise ParameterError("out", path.name, "a new file; another one stands there")
         publish(path, write)

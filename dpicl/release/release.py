@@ -171,20 +171,9 @@ class Release:
         method = METHODS[self.method]
         if not isinstance(method, TabularMethod) or method.derive_stage is None:
             return ""
-        from dpicl.quality.measures import marginal, total_variation
+        from dpicl.quality.modelled import left_out
 
-        bins = [self._form.encoding.decode(rows.codes) for rows in (self._usual, self._given)]
-        sizes = self._form.encoding.bin_counts
-        off, name = max(
-            (total_variation(*(marginal(some, (place,), sizes) for some in bins)), meaning.column)
-            for place, meaning in enumerate(self._form.meanings)
-        )
-        return (
-            f"Of the rows of its model {self._raking.share:.0%} keep the contract's `relations`. "
-            f"The others are left out, and shares of single columns are brought back, to within "
-            f"{off:.3f} ({name}): `quality()` is about rows as they are given out. What columns "
-            f"have in common may differ more."
-        )
+        return left_out(self._form, self._usual.codes, self._given.codes, self._raking.share)
 
     @property
     def certificate(self) -> Certificate:
@@ -230,11 +219,16 @@ class Release:
             shown = self.demonstrations(count)
             write = methodcaller("write", f"{shown.in_form(form)}\n".encode())
             what = many(len(shown), "demonstration")
+        self._publish(path, write, self._condition(where))
+        return what
+
+    def _publish(
+        self, path: Path, write: Callable[[BinaryIO], object], condition: str | None
+    ) -> None:
         from dpicl.release.certificate_files import write_certified
 
         settings = self.published.settings
-        write_certified(path, write, self.certificate, settings, self._condition(where))
-        return what
+        write_certified(path, write, self.certificate, settings, condition)
 
     def _condition(self, where: Where | None) -> str | None:
         """In words what rows meet, as `arrow` takes it; None where nothing is asked."""
