@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -84,6 +85,8 @@ _THOUSANDS = (
 """Of numbers some of which have such a mark."""
 _MOST_WORDS, _WORD = 3, re.compile(r"[^\d]{1,12}")
 """Among numbers: so many words may stand for a missing one, and what each of them looks like."""
+_TEXT = f"free text, names or more than {MOST_CATEGORIES} categories"
+_WHOSE = "one value per person? then `unit: person` and `person: {id_column: …, max_rows: …}`"
 _GROUPS = "; where all of them can be listed, `groups: {CODE: GROUP}` puts codes together"
 _ID = re.compile(r"(.*[\W_])?(id|uuid|index|row|nr|no)", re.IGNORECASE)
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
@@ -96,15 +99,32 @@ _COUNTED = (
 )
 """Who is as often counted in a column of that name: it has to say that it is a key."""
 _KEY = "id|uuid|key|code|ref|nr|no|number|num"
+_WHO_ELSEWHERE = (
+    # German, French, Spanish, Dutch; without accents
+    "kunde|kundin|patient|patientin|mitglied|teilnehmer|versichert|proband|schuler|schueler|nutzer|benutzer"
+    "|mitarbeiter|bewohner|spender|haushalt|konto|konten"
+    "|cliente|patiente|personne|utilisateur|utilisatrice|membre|employe|salarie|etudiant|eleve|donneur|menage|adherent"
+    "|paciente|persona|usuario|usuaria|miembro|socio|empleado|estudiante|alumno|residente|donante|hogar|participante"
+    "|klant|persoon|gebruiker|medewerker|werknemer|leerling|bewoner|donateur|huishouden|deelnemer"
+)
+_COUNTED_ELSEWHERE = (
+    "gast|fall|burger|personal|compte|assure|abonne|sujet|cuenta|caso|sujeto|ciudadano|lid|rekening"
+)
+_KEY_ELSEWHERE = rf"{_KEY}|nummer|kennung|kennziffer|numero|codigo|clave|identifiant|identificador"
+_END = "(innen|nen|en|er|es|e|n|r|s)?"
+_OF = r"[\W_]*((de|du|del|des|van)[\W_]+)?"
 _PERSON_ID = re.compile(
-    rf"({_WHO})s?([\W_]?({_KEY}))?|({_COUNTED})[\W_]?({_KEY})|(id|key|code|ref)[\W_]?({_WHO}|{_COUNTED})"
-    r"|(pid|mrn|ssn|nhs|uid|userid|u?subjid|seqn|id|uuid)([\W_]?(nr|no|number))?"
+    rf"({_WHO})s?([\W_]*({_KEY}))?|({_COUNTED})[\W_]*({_KEY})|(id|key|code|ref)[\W_]*({_WHO}|{_COUNTED})"
+    r"|(pid|mrn|ssn|nhs|uid|userid|u?subjid|seqn|id|uuid)([\W_]*(nr|no|number))?"
     r"|(.*[\W_])?(e[\W_]?mail([\W_]?address)?|user[\W_]?name|login)"
-    r"|(kunde|patient|mitglied|teilnehmer|versichert|proband|personal|sch(ü|ue)ler)(e|en|n|r|s)*"
-    r"[\W_]?(id|nr|nummer|kennung)",
+    rf"|({_WHO_ELSEWHERE}){_END}([\W_]*({_KEY_ELSEWHERE}))?"
+    rf"|({_COUNTED_ELSEWHERE}){_END}[\W_]*({_KEY_ELSEWHERE})"
+    rf"|({_WHO})[\W_]*({_KEY_ELSEWHERE})"
+    # numbers of customers are an amount: "num_customers", and numero_clientes
+    rf"|(id|code|ref|numero|codigo|clave|identifiant|identificador){_OF}({_WHO}|{_WHO_ELSEWHERE}|{_COUNTED_ELSEWHERE})",
     re.IGNORECASE,
 )
-_WHOM = re.compile(rf"({_WHO})s?", re.IGNORECASE)
+_WHOM = re.compile(rf"({_WHO})s?|({_WHO_ELSEWHERE}){_END}", re.IGNORECASE)
 """Whose column may as well say how many they are."""
 _OTHER_ID = re.compile(r"(.*[\W_])?(id|uuid)", re.IGNORECASE)
 """Who or what, whose numbers are no amounts."""
@@ -114,7 +134,13 @@ _MOST_ROWS = 10
 
 
 def columns_of_rows(
-    table: pa.Table, label: str | None, positive: bool, where: str, ways: Mapping[str, str]
+    table: pa.Table,
+    label: str | None,
+    positive: bool,
+    where: str,
+    ways: Mapping[str, str],
+    *,
+    has_person: bool = False,
 ) -> tuple[list[DraftColumn], dict[str, str]]:
     """Columns that a contract can describe, in their order, and {column that it leaves out: why}.
 
@@ -124,6 +150,7 @@ def columns_of_rows(
         positive: whether some of its values count as Yes, so that it is one of categories.
         where: the file's name, for messages.
         ways: {why a column is left out: what to do about it}, where something is.
+        has_person: whether another column says whom a row is about.
 
     Raises:
         ParameterError: there is no such label, or a contract cannot describe it.
@@ -140,7 +167,8 @@ def columns_of_rows(
         if isinstance(look, DraftColumn):
             described.append(look)
             continue
-        why = "; ".join(filter(None, [look, ways.get(look)]))
+        is_asked = not has_person and look.startswith(_TEXT) and _repeats(table.column(name))
+        why = "; ".join(filter(None, [look, ways.get(look), _WHOSE * is_asked]))
         if name == label:
             raise ParameterError("label", label, f"another column; this one has {why}")
         ignored[name] = why
@@ -158,7 +186,7 @@ def person_of_rows(table: pa.Table, label: str | None) -> tuple[str, int] | None
     found = []
     for name in table.column_names:
         filled = table.column(name).filter(pc.not_equal(table.column(name), ""))
-        is_person = _is_a_person_s(re.sub(_HUMP, "_", name))
+        is_person = _PERSON_ID.fullmatch(_words(name)) is not None
         if name == label or not can_be_named(name) or not (is_person or _ID.fullmatch(name)):
             continue
         counts = pc.value_counts(filled.combine_chunks()).field("counts").to_numpy()
@@ -170,9 +198,13 @@ def person_of_rows(table: pa.Table, label: str | None) -> tuple[str, int] | None
     return min(found, key=lambda column: column[0])[1:] if found else None
 
 
-def _is_a_person_s(words: str) -> bool:
-    """Whether a column of this name says whom a row is about."""
-    return _PERSON_ID.fullmatch(words) is not None
+def _words(name: str) -> str:
+    """A column's name as patterns take it: words apart, without accents and what is no letter
+    around them.
+    """
+    plain = unicodedata.normalize("NFKD", re.sub(_HUMP, "_", name))
+    letters = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    return re.sub(r"^[\W_]+|[\W_]+$", "", letters)
 
 
 def missing_marker(table: pa.Table) -> str | None:
@@ -189,6 +221,13 @@ def missing_marker(table: pa.Table) -> str | None:
         if len(others) == 1 < len(filled) and (word := others[0].as_py()) in _MARKERS:
             words[word] += 1
     return words.most_common(1)[0][0] if words else None
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    """Whether most rows share their value with another, as rows of a person do."""
+    filled = values.filter(pc.not_equal(values, ""))
+    counts = pc.value_counts(filled.combine_chunks()).field("counts").to_numpy()
+    return len(counts) >= _LEAST_IDS and bool(2 * counts[counts > 1].sum() > len(filled))
 
 
 def _draft_rows_column(
@@ -215,10 +254,11 @@ def _draft_rows_column(
     listed = _categories(filled, name, nullable)
     if pc.any(pc.match_substring_regex(filled, _CODE)).as_py() and _all(filled, _NUMBER):
         return listed if isinstance(listed, DraftColumn) else _LEADING_ZEROS
-    words, is_whole = re.sub(_HUMP, "_", name), _all(filled, _WHOLE)
+    words, is_whole = _words(name), _all(filled, _WHOLE)
     if _CODE_NAME.fullmatch(words) and is_whole:
         return listed if isinstance(listed, DraftColumn) else _CODES
-    is_key = _OTHER_ID.fullmatch(words) or (_is_a_person_s(words) and not _WHOM.fullmatch(words))
+    is_person = _PERSON_ID.fullmatch(words) and not _WHOM.fullmatch(words)
+    is_key = _OTHER_ID.fullmatch(words) or is_person
     if is_key and is_whole and not predicted:
         return listed if isinstance(listed, DraftColumn) else _NO_AMOUNT
     numbers, missing = _without_words(filled, _NUMBER)
@@ -334,8 +374,7 @@ def _categories(
         )
         if numbers and pc.any(pc.match_substring_regex(filled, _GROUPED)).as_py():
             numbers = _THOUSANDS
-        many = f"free text, names or more than {MOST_CATEGORIES} categories"
-        return dates or numbers or many + _GROUPS * (len(categories) > MOST_CATEGORIES)
+        return dates or numbers or _TEXT + _GROUPS * (len(categories) > MOST_CATEGORIES)
     if all(category in BOOLEANS and category.isalpha() for category in categories):
         return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable)
     return DraftColumn(

@@ -122,6 +122,20 @@ class ParameterError(DpiclError):
         super().__init__(f"{name}={_short(str(value))}: expected {_short(expected)}")
 
 
+class StandingFileError(ParameterError):
+    """Another file stands where one is to be written; said alike to a program and to a command,
+    which have other names for the place.
+    """
+
+    def __init__(self, file: str, instead: str = "choose another name") -> None:
+        self.name, self.value, self.expected = "path", file, "a new file"
+        DpiclError.__init__(
+            self,
+            f"{_short(file)}: expected {self.expected}; another one stands there: remove it, or "
+            f"{instead}",
+        )
+
+
 def one_of(name: str, known: Iterable[str], those: str = "") -> str:
     """`one of a, b; did you mean 'a'?`, of names that are known, and what they are: for what a
     message expects. The question stands there only where one of them is close, and before a list

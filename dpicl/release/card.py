@@ -29,7 +29,7 @@ from dpicl.contract.columns.base import MISSING
 from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.declared import Declared, Origin
 from dpicl.contract.persons import person_rows
-from dpicl.ground.errors import ParameterError
+from dpicl.ground.errors import ParameterError, StandingFileError
 from dpicl.ground.files import write_text
 from dpicl.ground.nouns import many
 from dpicl.methods import METHODS
@@ -83,7 +83,7 @@ def write_card(release: Release, out: Path) -> None:
     for place, text in ((croissant, stated), (card, described)):
         write_text(place, text)
         if place.read_bytes() != text.encode():
-            raise ParameterError("card", place.name, "a new file; another one stands there")
+            raise StandingFileError(place.name, f"write {out.name} into another folder")
 
 
 def check_card(out: Path, form: str) -> None:

@@ -27,7 +27,7 @@ from typing import BinaryIO
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from dpicl.ground.errors import CertificateError, ParameterError
+from dpicl.ground.errors import CertificateError, ParameterError, StandingFileError
 from dpicl.ground.files import publish, sha256_of
 from dpicl.home.settings import KEY, Settings, check_restored
 from dpicl.ledger.keys import keyed_hash, load_key
@@ -75,15 +75,13 @@ def write_certified(
     files = ((certificate_of(path), of_file.to_json().encode()), (path, content))
     for place, wanted in reversed(files):  # the file that was named first
         if os.path.lexists(place) and not _holds(place, wanted):
-            raise ParameterError("out", place.name, "a new file; another one stands there")
+            raise StandingFileError(place.name)
     for place, wanted in files:
         if _holds(place, wanted):  # of a call that is repeated: nothing is written
             continue
         publish(place, lambda target, wanted=wanted: target.write(wanted))  # type: ignore[misc]
         if not _holds(place, wanted):
-            raise ParameterError(
-                "out", place.name, "a new file, but another one was created meanwhile"
-            )
+            raise StandingFileError(place.name)  # which was made meanwhile
     return of_file
 
 

@@ -24,7 +24,7 @@ from dpicl.contract.periods import ONCE
 from dpicl.contract.rules import label_bins
 from dpicl.data.report_counts import Counts, Received, count_open
 from dpicl.data.reports import Checker
-from dpicl.ground.errors import ParameterError
+from dpicl.ground.errors import ParameterError, StandingFileError
 from dpicl.ground.files import publish
 from dpicl.home.settings import Settings
 from dpicl.methods import Options, tabular, unit_of
@@ -92,7 +92,7 @@ class CollectedRelease(Release):
         self, path: Path, write: Callable[[BinaryIO], object], condition: str | None
     ) -> None:
         if os.path.lexists(path):
-            raise ParameterError("out", path.name, "a new file; another one stands there")
+            raise StandingFileError(path.name)
         publish(path, write)
 
 

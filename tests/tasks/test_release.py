@@ -100,6 +100,9 @@ def test_files_hold_the_table_and_a_changed_one_is_not_written_as_released(
     assert pd.read_csv(tmp_path / "packed.csv.gz").shape == table.shape
     table.to_parquet(tmp_path / "fast.parquet", compression="snappy")
     verify_file(tmp_path / "fast.parquet", key=public_key(released(place).published.settings))
+    for options in ({}, {"sep": ";"}):  # no parameter of a command is named to a program
+        with pytest.raises(ParameterError, match="^shop.csv: expected a new file; .* remove it, o"):
+            released(place).table(40).to_csv(tmp_path / "shop.csv", **options)
     with pytest.raises(DpiclError, match="a certificate is of one whole file; expected no `mode`"):
         table.to_csv(tmp_path / "german.csv", mode="a")
     table.iloc[0, 0] = (

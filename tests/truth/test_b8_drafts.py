@@ -221,6 +221,20 @@ PERSONS: dict[str, list[object]] = {
     "Kundennummer": _repeating(200),
     "patienten_nr": _repeating(200),
     "Versicherten-ID": _repeating(200),
+    "Kunden-Nr.": _repeating(200),
+    "Patient ID.": _repeating(200),
+    "kundennr": _repeating(300),
+    "kunde": _repeating(200, "K{}"),
+    "konto": _repeating(200, "DE{}"),
+    "Schülernummer": _repeating(200),
+    "Mitglieds-Nr.": _repeating(200),
+    "Personalnummer": _repeating(200),
+    "cliente": _repeating(200, "c{}"),
+    "numéro du client": _repeating(200),
+    "élève": _repeating(200, "e{}"),
+    "id_del_paciente": _repeating(200),
+    "klantnr": _repeating(300),
+    "gebruiker": _repeating(200, "g{}"),
 }
 
 
@@ -251,6 +265,10 @@ NO_PERSONS: dict[str, list[object]] = {
     "pattern": _repeating(90),
     "row": _of(1, 2, 3),
     "member": _of("no", "yes"),
+    "personal": _repeating(90),
+    "fall": _repeating(40),
+    "num_customers": _repeating(40),
+    "numero_clientes": _repeating(40),
 }
 
 
@@ -277,7 +295,23 @@ def test_numbers_that_are_names_are_no_amounts(
         assert contract["columns"][second]["type"] == "category"
 
 
-@pytest.mark.parametrize("name", ["members", "users", "household", "students"])
+def test_of_a_text_that_repeats_like_a_person_it_is_asked_whether_it_names_one(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Not of one that has a value in every row, nor where another column names persons."""
+    asked = "one value per person? then `unit: person` and `person: {id_column: "
+    names, notes = _repeating(300, "Ann {}"), [f"note {row}" for row in range(ROWS)]
+    columns = {"wer": names, "note": notes, "age": AGE, "y": NO}
+    contract, out = drafted(tmp_path, capsys, columns)
+    assert "unit" not in contract["privacy"] and out.count(asked) == 1
+    assert re.search(f'left out: "wer": .*{re.escape(asked)}', out)
+    contract, out = drafted(tmp_path / "other", capsys, {**columns, "patient_id": _repeating(200)})
+    assert contract["privacy"]["unit"] == "person" and asked not in out
+
+
+@pytest.mark.parametrize(
+    "name", ["members", "users", "household", "students", "kunden", "clientes", "élèves"]
+)
 def test_how_many_there_are_is_an_amount(tmp_path: Path, capsys: Capture, name: str) -> None:
     contract, _ = drafted(tmp_path, capsys, {name: _repeating(12), "age": AGE, "y": NO})
     assert contract["columns"][name]["type"] == "integer"

@@ -54,7 +54,9 @@ def looked_at(rows: pa.Table, stated: Draft, where: str, ways: Mapping[str, str]
     person = person_of_rows(rows, stated.label)
     if person is not None:
         rows = rows.drop_columns([person[0]])
-    columns, ignored = columns_of_rows(rows, stated.label, bool(stated.positive), where, ways)
+    columns, ignored = columns_of_rows(
+        rows, stated.label, bool(stated.positive), where, ways, has_person=person is not None
+    )
     return replace(
         stated,
         columns=tuple(columns),
