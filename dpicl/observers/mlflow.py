@@ -7,6 +7,7 @@ A metric is called by data set, system, epsilon, shots and sampling rate; its st
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -35,6 +36,8 @@ def observe(events: Iterator[RunEvent]) -> None:
     from mlflow.entities import Metric, Param
     from mlflow.tracking import MlflowClient
 
+    # it tells of the tables that it makes, beside a log that may be JSON
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
     client = MlflowClient(os.environ["MLFLOW_TRACKING_URI"])
     named = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "dpicl"
     experiment = client.get_experiment_by_name(named)

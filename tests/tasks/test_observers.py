@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -122,6 +124,28 @@ def test_a_run_that_fails_is_told_as_failed_without_its_message(
             ran(table)
     assert [event["eventType"] for event in events] == ["START", "FAIL"]
     assert events[1]["outputs"] == [] and "SECRET" not in json.dumps(events)
+
+
+def test_mlflow_writes_nothing_beside_the_log_of_a_run(tmp_path: Path) -> None:
+    """Which may be JSON, a line each: the tables that it makes are its own affair."""
+    code = """
+from dpicl.observers.mlflow import observe
+try:
+    observe(iter([]))
+except StopIteration:
+    print("asked")
+"""
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db"}
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert (told.stdout, told.stderr) == ("asked\n", "")
 
 
 @pytest.mark.exhaustive
