@@ -608,7 +608,7 @@ def test_a_tried_backup_takes_over_by_a_stated_cap_and_both_homes_say_so(
     assert line.endswith("it had spent: people epsilon 2")
     sentence = refusal(settings, "c")
     assert f"expected DPICL_HOME={tried.home};" in sentence
-    spend(tried, "c")
+    spend(tried, "c", people(settings))
     # the way back that the message names
     for path in settings.home.glob("ledger.db*"):
         path.unlink()
