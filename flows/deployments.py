@@ -145,8 +145,8 @@ def warn_of_own_ledgers(
                 check_shared(contracts, settings)
             except LedgerRefusedError as error:
                 console.print(
-                    f"warning: {name}: workers of a pool refuse its runs: {error}, where this "
-                    "command and the workers are started",
+                    f"warning: {name}: workers of a pool refuse its runs: {error}. Set it where "
+                    "this command and the workers are started.",
                     highlight=False,
                     soft_wrap=True,
                 )
@@ -188,7 +188,7 @@ def _paused_at_the_end(names: Collection[str], console: Console) -> Iterator[Non
     """Prefect's own pausing leaves out an interrupt before its runner has started, and until then
     it listens to no other signal.
     """
-    for sign in SIGNALS:
+    for sign in {*SIGNALS} - {signal.SIGINT}:
         if signal.getsignal(sign) is not signal.SIG_IGN:  # as a shell's background jobs do
             signal.signal(sign, signal.default_int_handler)
     try:

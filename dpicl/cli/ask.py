@@ -148,7 +148,7 @@ def release_to_file(request: ReleaseRequest, files: Files) -> None:
         with waiting("working out what the release is worth"):
             told = (*release.worth, release.statement, *release.spent, *release.caveats)
         note(f"{out.name}: {again}{what}", *dict.fromkeys(told))
-        if files.card and not left.issuperset(card_files(out)):
+        if files.card and card_files(out)[0] not in left:
             release.card(out)
             note(f"{CARD}, {CROISSANT}: licence and publisher are left to fill in")
         if files.quality is not None and files.quality not in left:

@@ -103,12 +103,13 @@ _WHO_ELSEWHERE = (
     # German, French, Spanish, Dutch; without accents
     "kunde|kundin|patient|patientin|mitglied|teilnehmer|versichert|proband|schuler|schueler|nutzer|benutzer"
     "|mitarbeiter|bewohner|spender|haushalt|konto|konten"
-    "|cliente|patiente|personne|utilisateur|utilisatrice|membre|employe|salarie|etudiant|eleve|donneur|menage|adherent"
+    "|cliente|patiente|personne|utilisateur|utilisatrice|membre|etudiant|eleve|donneur|menage|adherent"
     "|paciente|persona|usuario|usuaria|miembro|socio|empleado|estudiante|alumno|residente|donante|hogar|participante"
     "|klant|persoon|gebruiker|medewerker|werknemer|leerling|bewoner|donateur|huishouden|deelnemer"
 )
 _COUNTED_ELSEWHERE = (
-    "gast|fall|burger|personal|compte|assure|abonne|sujet|cuenta|caso|sujeto|ciudadano|lid|rekening"
+    "gast|fall|burger|personal|employe|salarie|compte|assure|abonne|sujet|cuenta|caso|sujeto"
+    "|ciudadano|lid|rekening"
 )
 _KEY_ELSEWHERE = rf"{_KEY}|nummer|kennung|kennziffer|numero|codigo|clave|identifiant|identificador"
 _END = "(innen|nen|en|er|es|e|n|r|s)?"

@@ -182,7 +182,7 @@ def stated_in(
             where,
             lacking[0],
             "missing beside other properties of a contract",
-            "all of them, as `dpicl contract show NAME --as odcs` writes them",
+            "all of them, as `dpicl contract show NAME --as odcs` writes them; export it again",
         )
     content = deepcopy(facts.get(_REST, {}))
     keys = Contract.model_fields.keys() - _ELSEWHERE

@@ -156,13 +156,13 @@ def _unreadable(told: Told, written: Mapping[str, Any]) -> str:
                 f"values of type {told.type} in another format; say how they are written, as "
                 "--dates %d.%m.%Y of 25.11.2026"
             )
-    if told.is_number:
+    if told.is_number or told.type == "integer":
         if told.group_mark:
             return "numbers whose thousands are separated; export them without"
         if not told.is_bare:
             return "numbers with a unit; export them without"
-        if told.decimal_mark not in (".", written.get("decimal")):
-            return "numbers with another decimal mark than others; export all with one mark"
+    if told.is_number and told.decimal_mark not in (".", written.get("decimal")):
+        return "numbers with another decimal mark than others; export all with one mark"
     return ""
 
 

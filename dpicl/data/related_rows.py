@@ -299,4 +299,5 @@ def drawn_rows(
             f"{contract.name}: no row of the release keeps all `relations`; expected a larger "
             f"epsilon, or relations that most rows keep"
         )
-    return found.some(np.arange(count) % len(found.codes))
+    order = chance.permutation(len(found.codes))  # a model's rows may be sorted
+    return found.some(order[np.arange(count) % len(order)])

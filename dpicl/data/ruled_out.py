@@ -19,7 +19,11 @@ from dpicl.ground.errors import ParameterError
 
 
 def check_can_be_met(contract: Contract, condition: Condition) -> None:
-    """Refuse a condition that a relation rules out. Raises ParameterError: names both."""
+    """Refuse a condition that no value meets, as 8.5 of whole numbers, or that a relation rules
+    out. Raises ParameterError: names them.
+    """
+    if any(not weights.sum() for weights in condition.weights.values()):
+        raise ParameterError("where", condition.words, "values that the columns can have")
     for relation in contract.relations:
         if condition.asked.keys() & {*relation.columns} and _rules_out(
             relation, contract, condition.asked

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -70,7 +71,7 @@ def find(
         if stored is not None and not stored.benchmark and not fold.is_unused(own):
             payers |= {own}  # its own rows are elsewhere
     _check_one(f"account {own!r}", payers, found)
-    if not named and not payers:
+    if not named and not payers and own not in found.doubtful:
         _check_not_another(fold, declared, addresses)
     name = next(iter(payers), own)
     known = fold.addresses_of(name)
@@ -78,8 +79,9 @@ def find(
 
 
 def _check_not_another(fold: Fold, declared: Account, addresses: Sequence[str]) -> None:
-    """Refuse rows of a file that have an account's name alone, while the file that it has paid for
-    still stands: its releases tell nothing of them.
+    """Refuse rows of a file that have an account's name alone, while a file of the same name that
+    it has paid for still stands in another folder: its releases tell nothing of them. A file of
+    another name may be the next of the same asset, as of a link that is pointed anew.
     """
     own, files = (
         declared.name,
@@ -89,9 +91,11 @@ def _check_not_another(fold: Fold, declared: Account, addresses: Sequence[str]) 
     if not files or stored is None or stored.benchmark or fold.is_unused(own):
         return
     paid = (one.removeprefix(FILE) for one in fold.addresses_of(own) if one.startswith(FILE))
-    if other := next(filter(os.path.exists, paid), None):
+    mine = Path(files[0])
+    others = (Path(one) for one in paid)
+    if other := next((one for one in others if one.name == mine.name and one.exists()), None):
         raise PrivacyError(
-            f"account {own!r} has paid for {other}, which is another file than {files[0]}; "
+            f"account {own!r} has paid for {other}, which is another file than {mine}; "
             f"expected `account: {own}` in the contract where both are the same asset, else a "
             f"contract of another name"
         )

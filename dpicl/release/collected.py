@@ -58,9 +58,8 @@ class CollectedRelease(Release):
         return (
             CLIENTS_PAY,
             str(self.received),
-            *filter(None, [risk, label_bins(self.contract)]),
+            *filter(None, [risk, label_bins(self.contract), self._left_out]),
             *self.doubted_bounds,
-            *([self._left_out] if self._left_out else []),
         )
 
     @property

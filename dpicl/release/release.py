@@ -145,8 +145,12 @@ class Release:
             return ()
         from dpicl.quality.bounds import doubted_bounds
 
-        form = self._form.seen(self._given.codes)
+        form = self._form.seen((self._given if self._can_keep else self._usual).codes)
         return tuple(doubted_bounds(form, self.contract).values())
+
+    @property
+    def _can_keep(self) -> bool:
+        return not self.contract.relations or len(self._raking.pool.codes) > 0
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -171,6 +175,8 @@ class Release:
         method = METHODS[self.method]
         if not isinstance(method, TabularMethod) or method.derive_stage is None:
             return ""
+        if not self._can_keep:
+            return "No row of the release keeps the contract's `relations`: rows are refused."
         from dpicl.quality.modelled import left_out
 
         return left_out(self._form, self._usual.codes, self._given.codes, self._raking.share)

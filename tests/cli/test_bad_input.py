@@ -84,7 +84,10 @@ COMMANDS = {
     "fetching an unknown data set": ("data fetch nope", "dataset='nope'"),
     "fetching what no repository has": ("data fetch shop", "shop: no public repository is named"),
     "an unknown account": ("budget nope", "account 'nope'"),
-    "an unknown audit": ("audit nope", "audit='nope': expected a name that `dpicl audit` lists"),
+    "an unknown audit": (
+        "audit nope",
+        "audit='nope': expected a name that bare `dpicl audit` lists",
+    ),
     "serving without a server": ("serve", "serve needs a Prefect server"),
 }
 

@@ -350,7 +350,7 @@ def interrupt(serving: Serving) -> None:
     os.kill(serving.process.pid, signal.SIGINT)
     _, err = serving.process.communicate(timeout=60)
     assert "Traceback" not in err, err
-    assert serving.process.returncode == 0
+    assert serving.process.returncode == 0, err
 
 
 def test_serve_stops_when_interrupted_and_pauses_its_schedules(

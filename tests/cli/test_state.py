@@ -43,7 +43,7 @@ PROTECT = "protect till --method gdp_tabicl --shots 2 -q --out"
 def released(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """An installation that has released something; tests copy it."""
     place = new_place(tmp_path_factory.mktemp("released") / "place")
-    install(place, shop("till", private=True))
+    install(place, shop("till", private=True, account="till"))
     well(place.dpicl(f"{PROTECT} {place.root / 'a.jsonl'}"))
     return place
 

@@ -400,6 +400,7 @@ def test_every_section_of_the_page_on_clusters_is_typed() -> None:
         "By hand, on two hosts",
         "Compose",
         "Kubernetes",
+        "Moving the ledger",
         "SLURM",
     }
 

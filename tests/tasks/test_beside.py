@@ -103,7 +103,7 @@ def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_
     released, sentence, *_ = told
     assert released.startswith("MST-TabICL released rows of shop at ε = 1. Logistic regression ")
     lines = iter(told)
-    assert "without private data" in sentence
+    assert "private data" in sentence
     assert all(name in sentence for name in ("fake", "tiny"))
     next(told for told in lines if told.startswith("MST-TabICL, ε = 1 "))
     bars = dict(zip(("fake", "tiny", "logistic regression"), lines, strict=False))

@@ -651,17 +651,33 @@ def test_another_folder_s_file_is_not_given_the_releases_of_a_contract_s_name(
     """Two folders with a contract of one name each, and one state home: rows of the one were handed
     out as those of the other, for nothing.
     """
-    data(place, "one.csv").write_text(ROWS)
-    data(place, "two.csv").write_text(OTHERS)
-    contract(place, "shop", {"file": "one.csv"})
+    for folder, rows in (("one", ROWS), ("two", OTHERS)):
+        data(place, folder).mkdir()
+        data(place, f"{folder}/rows.csv").write_text(rows)
+    contract(place, "shop", {"file": "one/rows.csv"})
     assert spend(place, capsys, "shop")[0] == 0
-    contract(place, "shop", {"file": "two.csv"})
+    contract(place, "shop", {"file": "two/rows.csv"})
     code, told = spend(place, capsys, "shop")
     assert code == 2 and accounts(capsys) == {"shop": 1}
-    assert f"account 'shop' has paid for {data(place, 'one.csv')}" in told
+    assert f"account 'shop' has paid for {data(place, 'one/rows.csv')}" in told
     assert "expected `account: shop` in the contract where both are the same asset" in told
-    contract(place, "shop", {"file": "two.csv"}, account="shop")
+    contract(place, "shop", {"file": "two/rows.csv"}, account="shop")
     assert "a new release costs epsilon=1, spent 1 of cap 1" in spend(place, capsys, "shop")[1]
+
+
+def test_the_next_file_of_an_asset_goes_on_with_its_account(place: Place, capsys: Capture) -> None:
+    """A link that is pointed anew each month, and a name with the month in it."""
+    data(place, "m1.csv").write_text(ROWS)
+    data(place, "m2.csv").write_text(OTHERS)
+    data(place, "latest.csv").symlink_to("m1.csv")
+    contract(place, "shop", {"file": "latest.csv"})
+    assert spend(place, capsys, "shop")[0] == 0
+    data(place, "latest.csv").unlink()
+    data(place, "latest.csv").symlink_to("m2.csv")
+    assert payer("shop") == "shop"
+    data(place, "m3.csv").write_text(ROWS)
+    contract(place, "shop", {"file": "m3.csv"})
+    assert payer("shop") == "shop"
 
 
 def test_a_file_that_is_gone_goes_on_where_it_is_now(place: Place, capsys: Capture) -> None:
