@@ -134,7 +134,7 @@ def test_the_same_question_has_the_same_answer_and_files_are_certified(
         ({"age": [3, 900]}, "where age=.*: expected some of its bounds, 18 to"),
         ({"age": (200, 300)}, r"where age=\(200, 300\): expected some of its bounds, 18 to"),
         ({"age": (None, 3)}, "where age=.*: expected some of its bounds, 18 to"),
-        ({"age": 40.5}, "where=a condition that no row"),
+        ({"age": 40.5}, "where=age is 40.5: expected values that the columns can have"),
     ],
 )
 def test_what_no_row_can_have_is_one_sentence(
