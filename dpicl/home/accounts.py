@@ -262,7 +262,7 @@ def check_not_lost(settings: Settings, witness: Witness | None = None) -> None:
     """
     file = settings.home / LEDGER
     if not settings.ledger:
-        what = f"{file} is not there, and was looked for {named_by(settings)}"
+        what = f"{file} is not there, and was looked for, {named_by(settings)}"
         _check_none_before(settings, witness, what, file.exists)
 
 

@@ -83,19 +83,18 @@ def _check_not_another(fold: Fold, declared: Account, addresses: Sequence[str]) 
     it has paid for still stands in another folder: its releases tell nothing of them. A file of
     another name may be the next of the same asset, as of a link that is pointed anew.
     """
-    own, files = (
-        declared.name,
-        [one.removeprefix(FILE) for one in addresses if one.startswith(FILE)],
-    )
+    own = declared.name
     stored = _stored(fold, own)
-    if not files or stored is None or stored.benchmark or fold.is_unused(own):
+    if stored is None or stored.benchmark or fold.is_unused(own):
         return
-    paid = (one.removeprefix(FILE) for one in fold.addresses_of(own) if one.startswith(FILE))
-    mine = Path(files[0])
-    others = (Path(one) for one in paid)
-    if other := next((one for one in others if one.name == mine.name and one.exists()), None):
+    mine, paid = (
+        [Path(one.removeprefix(FILE)) for one in some if one.startswith(FILE)]
+        for some in (addresses, fold.addresses_of(own))
+    )
+    names = {place.name for place in mine}
+    if other := next((place for place in paid if place.name in names and place.exists()), None):
         raise PrivacyError(
-            f"account {own!r} has paid for {other}, which is another file than {mine}; "
+            f"account {own!r} has paid for {other}, which is another file than {mine[0]}; "
             f"expected `account: {own}` in the contract where both are the same asset, else a "
             f"contract of another name"
         )

@@ -194,11 +194,14 @@ def _epsilon_by(fold: Fold, name: str, user: str) -> float:
         return math.inf
 
 
-def _spent_by(fold: Fold, name: str, user: str) -> Spent:
+def _spent_by(fold: Fold, name: str, user: str, extra: Iterable[Guarantee] = ()) -> Spent:
+    """What a user has charged, and what comes to it."""
     spent = Spent.nothing()
     for charge in fold.charges_of(name):
         if charge.user == user:
             spent = spent.plus(guarantee_from_json(json.loads(charge.guarantee)))
+    for guarantee in extra:
+        spent = spent.plus(guarantee)
     return spent
 
 
@@ -211,13 +214,10 @@ def check_share(fold: Fold, name: str, extra: Sequence[Guarantee], user: str) ->
     share = state.shares.get(user)
     if share is None or not any(guarantee.epsilon or guarantee.delta for guarantee in extra):
         return
-    account = state.account
-    spent = _spent_by(fold, name, user)
-    before = spent.cost(account.delta_cap)
-    for guarantee in extra:
-        spent = spent.plus(guarantee)
-    if spent.cost(account.delta_cap).epsilon > share:
-        requested = compose(extra, delta=account.delta_cap)
+    delta = state.account.delta_cap
+    if _spent_by(fold, name, user, extra).cost(delta).epsilon > share:
+        requested = compose(extra, delta=delta)
+        before = _spent_by(fold, name, user).cost(delta)
         raise BudgetError(
             f"account {name!r}: requested epsilon={requested.epsilon:.6g} by {user!r}, who has "
             f"charged {before.epsilon:.6g} of a share of {share:.6g}; expected less, another user, "
@@ -231,10 +231,8 @@ def share_left(fold: Fold, name: str, extra: Sequence[Guarantee], user: str) -> 
     share = state.shares.get(user)
     if share is None:
         return None
-    spent = _spent_by(fold, name, user)
-    for guarantee in extra:
-        spent = spent.plus(guarantee)
-    return max(0.0, share - spent.cost(state.account.delta_cap).epsilon)
+    after = _spent_by(fold, name, user, extra).cost(state.account.delta_cap)
+    return max(0.0, share - after.epsilon)
 
 
 def spent_elsewhere(

@@ -54,9 +54,11 @@ def check_noise(asked: Iterable[ReleasePoint], *, anyway: bool) -> None:
         PrivacyError: what would be released, and what to do instead.
     """
     points = tuple(asked)
-    for sentence in dict.fromkeys(label_bins(point.contract) for point in points):
+    for name, sentence in {
+        point.contract.name: label_bins(point.contract) for point in points
+    }.items():
         if sentence:
-            log.warning("%s: %s", points[0].contract.name, sentence)
+            log.warning("%s: %s", name, sentence)
     for point in points:
         if point.contract.population and (risk := point.label_risk(point.contract.population)):
             log.warning("%s", risk)

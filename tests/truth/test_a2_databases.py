@@ -714,3 +714,35 @@ def test_the_first_database_of_an_account_that_is_open_pays_there(
         session.protect(rows, small.SCHEMA, **usual)
     (budget,) = session.budget()
     assert budget.account == "shop" and budget.epsilon_spent == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("the database system is starting up", "no database answers"),
+        ("sorry, too many clients already", "no database answers"),
+        ('role "me" does not exist', "refuses the login"),
+    ],
+)
+def test_a_server_that_lets_nobody_in_now_does_not_refuse_the_login(
+    place: Place, message: str, expected: str
+) -> None:
+    """By what PostgreSQL sends in place of a connection, which is tried again after a while."""
+    fields = b"SFATAL\0VFATAL\0C57P03\0M" + message.encode() + b"\0\0"
+    refusal = b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
+
+    def answered() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    if connection.recv(4096)[4:8] != (3 << 16).to_bytes(4, "big"):
+                        connection.sendall(b"N")  # no TLS, no GSS
+                        connection.recv(4096)
+                    connection.sendall(refusal)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answered, daemon=True).start()
+        port = listener.getsockname()[1]
+        url = f"postgresql://me:pw@127.0.0.1:{port}/shop?sslmode=disable&gssencmode=disable"
+        assert expected in dry(asking(place, "second", url))

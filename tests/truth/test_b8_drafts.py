@@ -256,6 +256,8 @@ def test_an_id_that_repeats_proposes_persons(tmp_path: Path, capsys: Capture, na
 NO_PERSONS: dict[str, list[object]] = {
     "patient_id": list(range(ROWS)),
     "store_id": _repeating(12),
+    "salaries": _repeating(200),
+    "employer": _repeating(200, "E{}"),
     "visits": _repeating(40),
     "visitors": _repeating(40),
     "case": _repeating(40),
@@ -272,7 +274,7 @@ NO_PERSONS: dict[str, list[object]] = {
 }
 
 
-@pytest.mark.quick("patient_id", "store_id", "visitors", "pattern", "member")
+@pytest.mark.quick("patient_id", "store_id", "salaries", "visitors", "pattern", "member")
 @pytest.mark.parametrize("name", NO_PERSONS)
 def test_what_names_no_person_or_one_a_row_proposes_none(
     tmp_path: Path, capsys: Capture, name: str

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -43,6 +44,10 @@ from dpicl.data.reading.typed_columns import of_objects
 # its warnings quote what the server says, as a time zone that a query may set
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 _CONNECT_SECONDS = 10
+_FOR_A_WHILE = re.compile(
+    "starting up|shutting down|accepting connections|too many|connection slots"
+)
+"""What a server says that lets nobody in now."""
 _LOCALHOST = ("", "localhost", "127.0.0.1", "::1")
 _GRACE_SECONDS = 5
 """From the request to end a query to hanging up on a server that does not heed it."""
@@ -109,12 +114,12 @@ def postgresql(address: Any, deadline: Deadline) -> Iterator[Connected]:
                 "", **(named | _PYTHON_S | {"connect_timeout": _CONNECT_SECONDS})
             )
         except psycopg.OperationalError as error:
-            # libpq gives no code here; the word of the server's own messages is not translated by
-            # most, and a server that asked for a password has answered
+            # libpq gives no code here: FATAL is the server's own word, and one that asked for a
+            # password has answered
             asked = error.pgconn is not None and (
                 error.pgconn.used_password or error.pgconn.needs_password
             )
-            if asked or "FATAL: " in str(error):
+            if (asked or "FATAL: " in str(error)) and not _FOR_A_WHILE.search(str(error)):
                 raise RefusedLogin(type(error).__name__) from None
             raise
     declared: Any = connection.cursor(name="rows", scrollable=False)

@@ -311,6 +311,8 @@ def test_numbers_that_no_contract_can_read_are_left_out_with_the_reason(tmp_path
         {"name": "size", "type": "number"},
         {"name": "cost", "type": "number", "groupChar": "."},
         {"name": "rate", "type": "number", "bareNumber": False},
+        {"name": "count", "type": "integer", "groupChar": ","},
+        {"name": "share", "type": "integer", "bareNumber": False},
     ]
     schema = read({"fields": fields}, tmp_path)
     assert [column.name for column in schema.columns] == ["size"] and not schema.written
@@ -318,4 +320,6 @@ def test_numbers_that_no_contract_can_read_are_left_out_with_the_reason(tmp_path
         "paid": "numbers with another decimal mark than others; export all with one mark",
         "cost": "numbers whose thousands are separated; export them without",
         "rate": "numbers with a unit; export them without",
+        "count": "numbers whose thousands are separated; export them without",
+        "share": "numbers with a unit; export them without",
     }
