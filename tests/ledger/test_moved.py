@@ -73,4 +73,4 @@ def test_a_ledger_that_has_moved_is_not_read_where_its_name_is_forgotten(
     assert f"{file} was read, {FORGOTTEN}" in refusal(settings)
     for path in settings.home.glob("ledger.db*"):
         path.unlink()
-    assert f"{file} is not there, and was looked for {FORGOTTEN}" in refusal(settings)
+    assert f"{file} is not there, and was looked for, {FORGOTTEN}" in refusal(settings)
