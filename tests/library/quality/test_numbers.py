@@ -114,7 +114,8 @@ def test_a_predictor_says_whether_it_is_surely_better_than_the_mean(
 ) -> None:
     rows = values(3000, 3, strength)
     table = pd.DataFrame(rows | {"kind": np.array(["a", "b", "c"])[rows["kind"]]})
-    schema = {"columns": COLUMNS, "label": "sold"}
+    sold = COLUMNS["sold"] | {"bins": [2, 5, 10, 20, 40]}  # half of them lie in the first of eight
+    schema = {"columns": COLUMNS | {"sold": sold}, "label": "sold"}
     release = dpicl.protect(
         pa.table(table), schema, epsilon=4, account="made_up", population=3000, home=tmp_path
     )
