@@ -53,12 +53,12 @@ class Order(Frozen):
 
 
 class Sum(Frozen):
-    """A number that is the sum of others."""
+    """A number that is the sum of others, or a date that is whole days after another one."""
 
     total: Name
-    """The column of the sum."""
+    """The column of the sum: `paid`, `checkout`."""
     parts: Annotated[tuple[Name, ...], Field(min_length=2)]
-    """What is added."""
+    """What is added: `[room, extras]`, `[checkin, nights]`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,10 +72,23 @@ class Sum(Frozen):
     def problems(self, columns: dict[str, Column], key: str) -> Problems:
         """Why no row can keep it."""
         some = _numbers(columns, self.columns)
-        if len(some) < len(self.columns) or not all(column.plain for column in some):
-            yield key, "names a column that is no number", "whole or real numbers"
+        if len(some) < len(self.columns):
+            yield (
+                key,
+                "names a column that is no number",
+                "numbers; or a date and whole days after it",
+            )
             return
         total, *parts = some
+        if not all(column.plain for column in some):
+            types = sorted(column.type for column in parts)
+            if types != sorted([total.type, *["integer"] * (len(parts) - 1)]):
+                expected = (
+                    "numbers of numbers; of a date another date and whole numbers of days, of a "
+                    "datetime another one and whole numbers of seconds"
+                )
+                yield key, f"adds up {' and '.join(types)} to the type {total.type}", expected
+                return
         low, high = (math.fsum(column.bounds[end] for column in parts) for end in (0, 1))
         if low > total.bounds[1] or high < total.bounds[0]:
             expected = "bounds that a row can keep"

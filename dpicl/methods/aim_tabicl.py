@@ -40,9 +40,8 @@ from dpicl.data.central.conditional import Conditional, Weights, no_row
 from dpicl.data.central.exact_counts import ExactCounts
 from dpicl.data.central.graphical_model import GraphicalModel, NoisyCounts, NoisyMarginal
 from dpicl.data.central.junction_tree import Scope
-from dpicl.data.central.spanning_tree import caution, cautious_rows, says_little
+from dpicl.data.central.spanning_tree import caution, cautious_rows
 from dpicl.ground.randomness import Stream
-from dpicl.ground.types import MADE_ROWS
 from dpicl.mechanisms.noisy_steps import StepBudget
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.options import AimOptions
@@ -58,7 +57,7 @@ class AimTabicl(MstTabicl):
     title = "AIM-TabICL"
     options = AimOptions
     draw_version = 3
-    post_version = 4
+    post_version = 5
     is_default = True
     triples, every_pair = True, False
     makes_series = is_default_of_series = False
@@ -83,13 +82,12 @@ class AimTabicl(MstTabicl):
         where: Weights | None = None,
     ) -> np.ndarray:
         """Rows, with cautious labels where the counts say little of these."""
-        is_careful = contract.target.kind in ("binary", "classes") and says_little(
-            model, drawn, chance
-        )
-        if where is None and is_careful:
-            return cautious_rows(model, count, chance)
-        careful = caution(model, model.rows(MADE_ROWS, chance), chance) if is_careful else None
-        if where is None or careful is None:
+        if contract.target.kind not in ("binary", "classes"):
+            return super().model_rows(model, drawn, contract, count, chance, where)
+        if where is None:
+            return cautious_rows(model, drawn, count, chance)
+        careful = caution(model, drawn)
+        if careful is None:
             return super().model_rows(model, drawn, contract, count, chance, where)
         label = model.tree.label
         meets = where.get(label, np.ones(model.tree.sizes[label]))

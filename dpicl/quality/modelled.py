@@ -102,7 +102,8 @@ def left_out(form: RowForm, codes: np.ndarray, given: np.ndarray, share: float) 
         f"Of the rows of its model {share:.0%} keep the contract's `relations`. The others are "
         f"left out, and shares of the bins of single columns are brought back, to within {off:.3f} "
         f"({name}): `quality()` is about rows as they are given out. What columns have in common "
-        f"may differ more, as how far one is from the next: state that as a column of its own."
+        f"may differ more, as how far one is from the next: state that as a column of its own, "
+        f"such as `total: checkout, parts: [checkin, nights]`."
     )
 
 

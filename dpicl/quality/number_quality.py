@@ -7,7 +7,9 @@ mean is with 90 %.
     (2)  if that is more: t s, and how far the mean moves down without the bins above it that hold
          no more than two deviations of their noise, up without those below; and where a share p,
          most of the rows, lies in one bin [a, b] of mean m, t s + p (m - a) down and
-         t s + p (b - m) up; all of the bin, where p is nearly all
+         t s + p (b - m) up; all of the bin, where p is nearly all; and where rows are denser in the
+         bin at a bound than in the one beside it, which is sparser than one farther in, how far the
+         mean moves if all that are more lie at the bound, to which values beyond it are moved
     (3)  R2 and MAE of numbers where one bin of the label has most: the least and the greatest that
          they are for any numbers in it.  |d MAE| <= p d,  sqrt(MSE) moves by sqrt(p) d at most,
          d the larger of m - a and b - m;  the variance is at most (sd + sqrt(p) d)^2, and at least
@@ -121,6 +123,21 @@ def of_any_numbers(
     return estimate, float(min(low, lowest)), float(max(high, highest))
 
 
+def _at_bounds(meaning: Meaning, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """How far the mean moves down, and up, by the last part of (2)."""
+    count = len(meaning.ends) - 1
+    known = np.maximum(shares[:count], 0) / max(np.maximum(shares[:count], 0).sum(), 1e-12)
+    widths = np.diff(meaning.ends)
+    density = known / widths
+    moved = np.zeros(2)
+    for side, bound in ((0, meaning.ends[0]), (-1, meaning.ends[-1] - meaning.number.grain)):
+        beside, farther = (1, density[2:]) if side == 0 else (-2, density[:-2])
+        if len(farther) and density[beside] < min(density[side], farther.max()):
+            more = known[side] - density[beside] * widths[side]
+            moved[side] = more * abs(bound - means[:count][side])
+    return moved
+
+
 def number_quality(
     again: Replicates,
     cumulative: Sequence[float],
@@ -175,6 +192,7 @@ def number_quality(
                     if crowded.share >= NEARLY_ALL:  # then noise may be all that is elsewhere
                         away = (mean - means[crowded.place]) * np.array([1, -1])
                         halves = np.maximum(halves, away + unplaced)
+                halves = np.maximum(halves, far[place] + _at_bounds(meaning, means, shares.ravel()))
                 low, high = np.clip(
                     [mean - halves[0], mean + halves[1]], meaning.edges[0], meaning.edges[-1]
                 )

@@ -21,6 +21,7 @@ from lab.benchmarks.real_model.conditions import REVERSED, SHOWS, UNSEEN, condit
 from lab.benchmarks.real_model.page import (
     BEGIN,
     END,
+    GEMMA,
     MODEL,
     NONE_YET,
     PAGE,
@@ -98,7 +99,7 @@ def rows_of(lines: list[Answered], start: str) -> list[str]:
 
 
 def test_the_page_and_the_readme_are_what_the_results_make() -> None:
-    assert PAGE.read_text("utf-8") == page(*read_results())
+    assert PAGE.read_text("utf-8") == page(*read_results(), read_results(model=GEMMA))
     readme = README.read_text("utf-8")
     assert readme.count(BEGIN) == readme.count(END) == 1 and readme == with_table(
         readme, *read_results()
@@ -116,7 +117,7 @@ def test_what_is_gained_over_the_most_frequent_label_is_said(
     most: float, leads: str, told: str
 ) -> None:
     lines = results(least=0.5, most=most, true=0.9)
-    said = " ".join(first_sentences(conditions(lines, MODEL)))
+    said = " ".join(first_sentences(conditions(lines, MODEL), MODEL))
     assert said.startswith(f"**In {leads} of 2 private conditions on car")
     assert told in page(lines, [ABOUT])
 
@@ -128,9 +129,9 @@ def test_a_model_that_gives_one_label_is_said_to() -> None:
         else one
         for one in LINES
     ]
-    said = " ".join(first_sentences(conditions(lines, MODEL)))
+    said = " ".join(first_sentences(conditions(lines, MODEL), MODEL))
     assert "In 2 of 2 at least nine of ten answers are the same label" in said
-    assert "nine of ten" not in " ".join(first_sentences(conditions(LINES, MODEL)))
+    assert "nine of ten" not in " ".join(first_sentences(conditions(LINES, MODEL), MODEL))
 
 
 def test_without_results_nothing_is_claimed() -> None:
@@ -151,7 +152,7 @@ def test_what_is_said_first_is_what_was_seen_whatever_it_is(
 ) -> None:
     lines = results(least=least, most=most, true=true)
     found = conditions(lines, MODEL)
-    said = " ".join(first_sentences(found))
+    said = " ".join(first_sentences(found, MODEL))
     assert (
         f"It had more than without data in {better}, fewer in {worse}, and as many, within noise, "
         f"in {2 - better - worse}." in said
@@ -194,7 +195,7 @@ def test_another_label_given_to_all_is_no_reading_of_data() -> None:
     ]
     found = conditions(lines, MODEL)
     assert all(one.gain.sign == 1 and not one.is_better for one in found)
-    said = " ".join(first_sentences(found))
+    said = " ".join(first_sentences(found, MODEL))
     assert said.startswith("**In none of 2") and "(.25 against .75 on car)" in said
     (true, _) = directions(found)
     assert true.verdict == UNSEEN and "**" not in rows_of(lines, OF_ONE)[0]
@@ -290,3 +291,15 @@ def test_of_a_run_that_was_stopped_what_it_answered_is_kept_and_what_not_is_said
     assert about.left_out == [
         "Stopped before its end, without few_shot_generation on postcards with seed 0, seed 1."
     ]
+
+
+def test_a_second_model_has_tables_of_its_own_and_changes_none_of_the_first() -> None:
+    second = [replace(one, model=GEMMA) if one.model == MODEL else one for one in LINES]
+    alone = page(LINES, [ABOUT])
+    text = page(LINES, [ABOUT], (second, [replace(ABOUT, model=GEMMA)]))
+    before, after = text.split("## Gemma 3 270M beside it")
+    assert alone.startswith(before.rstrip("\n"))
+    assert "Gemma 3 270M had more right answers" in after and "| Gemma 3 270M |" in after
+    tables = [one for one in alone.splitlines() if one.startswith("| AIM-TabICL")]
+    assert tables and all(one in after for one in tables)
+    assert "real-tables, Gemma 3 270M (digest" in after

@@ -68,7 +68,8 @@ from dpicl.data.central.graphical_model import (
     row_count,
 )
 from dpicl.data.central.junction_tree import in_proportion
-from dpicl.ground.randomness import Stream
+from dpicl.ground.randomness import Stream, stream
+from dpicl.ground.types import MADE_ROWS
 from dpicl.mechanisms.noisy_steps import StepBudget
 
 FIRST, CHOICE, SECOND = Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)
@@ -251,32 +252,42 @@ class Caution:
         )
         rows[:, -1] = np.minimum(drawn, len(self.shares) - 1)
 
+    @staticmethod
+    def of(model: GraphicalModel, chance: np.random.Generator) -> Caution | None:
+        """Equation (4), by rows of the model; None where no step suffices."""
+        rows = model.rows(MADE_ROWS, chance)
+        anything = chance.integers(0, model.tree.sizes, rows.shape)
+        chances, elsewhere = (
+            np.maximum(model.label_chances(some), _LEAST) for some in (rows, anything)
+        )
+        shares = chances.mean(axis=0)
+        for step in STEPS:
+            favour, leaning = _with_shares(step * np.log(chances / shares), shares)
+            other = step * np.log(elsewhere / shares) + favour
+            if all(
+                (some.argmax(axis=1) != shares.argmax()).mean() <= _UNLIKE
+                for some in (leaning, other)
+            ):
+                return Caution(model, step, shares, favour)
+        return None
 
-def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator) -> np.ndarray:
-    """Equations (4) and (5): shape (count, columns), int64."""
-    rows = model.rows(count, chance)
-    careful = caution(model, rows, chance)
+
+def caution(model: GraphicalModel, counts: Sequence[NoisyMarginal]) -> Caution | None:
+    """Equations (3) and (4) of a release: the same however many rows are drawn, and on whatever
+    condition; None where rows are those of the model.
+    """
+    chance = stream(0, "caution", "", "").generator()
+    return Caution.of(model, chance) if says_little(model, counts, chance) else None
+
+
+def cautious_rows(
+    model: GraphicalModel, counts: Sequence[NoisyMarginal], count: int, chance: np.random.Generator
+) -> np.ndarray:
+    """Equation (5): shape (count, columns), int64."""
+    careful, rows = caution(model, counts), model.rows(count, chance)
     if careful is not None:
         careful.relabel(rows, chance)
     return rows
-
-
-def caution(model: GraphicalModel, rows: np.ndarray, chance: np.random.Generator) -> Caution | None:
-    """Equations (4) and (5), by rows of the model; None where no step suffices."""
-    count = len(rows)
-    anything = chance.integers(0, model.tree.sizes, (count, len(model.tree.sizes)))
-    chances, elsewhere = (
-        np.maximum(model.label_chances(some), _LEAST) for some in (rows, anything)
-    )
-    shares = chances.mean(axis=0)
-    for step in STEPS:
-        favour, leaning = _with_shares(step * np.log(chances / shares), shares)
-        other = step * np.log(elsewhere / shares) + favour
-        if all(
-            (some.argmax(axis=1) != shares.argmax()).mean() <= _UNLIKE for some in (leaning, other)
-        ):
-            return Caution(model, step, shares, favour)
-    return None
 
 
 def _with_shares(lean: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from dpicl.data.central import adaptive, spanning_tree
 from dpicl.data.central.exact_counts import ExactCounts, row_bins, row_encoding
 from dpicl.data.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
-from dpicl.data.central.spanning_tree import cautious_rows, says_little
+from dpicl.data.central.spanning_tree import cautious_rows
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
@@ -136,11 +136,7 @@ def _compared(codes: Codes, epsilon: float, seed: int) -> dict[str, tuple[float,
 def rows_of(way: str, model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
     """As MST-TabICL and AIM-TabICL draw them."""
     chance = np.random.default_rng(seed)
-    return (
-        cautious_rows(model, ROWS, chance)
-        if way == "AIM" and says_little(model, counts, chance)
-        else model.rows(ROWS, chance)
-    )
+    return cautious_rows(model, counts, ROWS, chance) if way == "AIM" else model.rows(ROWS, chance)
 
 
 def measure_floor(figures: Figures) -> None:

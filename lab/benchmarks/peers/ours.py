@@ -11,7 +11,7 @@ from dpicl.contract.pipeline import Cell
 from dpicl.data.central import adaptive, spanning_tree
 from dpicl.data.central.exact_counts import ExactCounts
 from dpicl.data.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
-from dpicl.data.central.spanning_tree import cautious_rows, says_little
+from dpicl.data.central.spanning_tree import cautious_rows
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
@@ -38,12 +38,7 @@ def run_aim_tabicl(table: Arrays, job: Job) -> dict[str, float]:
     """As AIM-TabICL draws its rows."""
     model, counts = _model(adaptive.measure, table, job)
     chance = np.random.default_rng(job["seed"])
-    return of_rows(
-        cautious_rows(model, ROWS, chance)
-        if says_little(model, counts, chance)
-        else model.rows(ROWS, chance),
-        table,
-    )
+    return of_rows(cautious_rows(model, counts, ROWS, chance), table)
 
 
 def run_ldp_tabicl(table: Arrays, job: Job) -> dict[str, float] | None:

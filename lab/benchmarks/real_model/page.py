@@ -31,8 +31,8 @@ PAGE, README, BEGIN, END = (
     "<!-- real model -->",
     "<!-- end -->",
 )
-MODEL = "smollm2"
-NAMES = {MODEL: "SmolLM2-135M-Instruct", BUNDLED: "bundled"}
+MODEL, GEMMA = "smollm2", "gemma3-270m"
+NAMES = {MODEL: "SmolLM2-135M-Instruct", GEMMA: "Gemma 3 270M", BUNDLED: "bundled"}
 NONE_YET = (
     "No results with a large language model exist yet; the bundled one has 3.5 million parameters "
     "and compares rows."
@@ -56,13 +56,18 @@ chance. Of one draw (× 1) an interval is over queries alone: another release ma
 boosted trees (GB) are fitted on what was released and asked all held-out rows; of GDP-TabICL LR is diffprivlib's on the true rows at the same ε. On
 texts nothing is fitted: four are too few, and of votes nothing is released but answers. The bundled model was trained on tables alone. ‡: nine answers
 of ten or more are the same one. At ε = ∞ nothing is protected."""  # noqa: E501
+_BESIDE = """## {name} beside it
+
+A base model, without a chat template, its weights rounded to about four bits: only to see whether what the first shows is that model's own. It
+answered in runs of its own, with `--model` and its GGUF file in place of `smollm2`, and wrote the texts of few-shot generation itself; parts that
+are not in the tables were not run. Everything is as above."""  # noqa: E501
 _CONSTANT = 0.9
 """Share of answers from which on they are called the same."""
 
 
 def write_pages() -> tuple[Path, Path]:
     """Write both from what is kept."""
-    PAGE.write_text(page(*read_results()), encoding="utf-8")
+    PAGE.write_text(page(*read_results(), read_results(model=GEMMA)), encoding="utf-8")
     README.write_text(with_table(README.read_text("utf-8"), *read_results()), encoding="utf-8")
     return PAGE, README
 
@@ -73,8 +78,11 @@ def with_table(readme: str, lines: Sequence[Answered], abouts: Sequence[About]) 
     return f"{before}{BEGIN}\n{table_in_short(lines, abouts)}\n{END}{rest.partition(END)[2]}"
 
 
-def page(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
-    """The whole page."""
+Results = tuple[Sequence[Answered], Sequence[About]]
+
+
+def page(lines: Sequence[Answered], abouts: Sequence[About], beside: Results = ((), ())) -> str:
+    """The whole page; `beside`: what is kept of the second model."""
     found = conditions(lines, MODEL)
     if not found:
         return f"{HEAD}\n{NONE_YET}\n\n{RUN}\n"
@@ -85,26 +93,33 @@ def page(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
     )
     parts = [
         HEAD,
-        *first_sentences(found),
+        *first_sentences(found, MODEL),
         _papers(said),
         _RULE.format(count=len(found), others=words.listing([_name(other) for other in others])),
     ]
     parts += [
         part
         for dataset, some in groupby(found, lambda one: one.place.dataset)
-        for part in _of_set(dataset, list(some), others, most)
+        for part in _of_set(f"## {dataset}", list(some), others, most, MODEL)
     ]
+    if second := conditions(beside[0], GEMMA):
+        parts += [_BESIDE.format(name=NAMES[GEMMA]), *first_sentences(second, GEMMA)]
+        parts += [
+            part
+            for dataset, some in groupby(second, lambda one: one.place.dataset)
+            for part in _of_set(f"### {dataset}", list(some), others, most, GEMMA)
+        ]
     parts += [
         "## What the papers find",
         *_directions(said),
         "## How it was made",
-        _made(abouts),
+        _made([*abouts, *beside[1]]),
         RUN,
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
+def first_sentences(found: Sequence[Condition], model: str) -> Iterator[str]:
     """What a reader wants to know first, whatever it is."""
     private = [one for one in found if one.place.is_private]
     better, worse = ([one for one in private if one.gain.sign == sign] for sign in (1, -1))
@@ -112,7 +127,7 @@ def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
     count = sum(one.is_better for one in private) or "none"
     yield (
         f"**In {count} of {len(private)} private conditions on {words.listing(list(of_set))} "
-        f"(a way to release, k and ε) {NAMES[MODEL]} had more right "
+        f"(a way to release, k and ε) {NAMES[model]} had more right "
         f"answers than both without any data and always giving the most frequent label. It had "
         f"more than without data in {len(better)}, fewer in {len(worse)}, and as many, within "
         f"noise, in {len(private) - len(better) - len(worse)}.**"
@@ -197,17 +212,17 @@ def _way(one: Condition) -> str:
 
 
 def _of_set(
-    dataset: str, found: Sequence[Condition], others: Sequence[str], most: int
+    heading: str, found: Sequence[Condition], others: Sequence[str], most: int, model: str
 ) -> Iterator[str]:
     count = found[0].right.shape[2]
-    yield f"## {dataset}\n"
+    yield f"{heading}\n"
     yield f"{count} queries{', all that the set holds out to ask' if count < most else ''}."
     head = [
         "shown",
         "k",
         "ε",
         "n × draws",
-        NAMES[MODEL],
+        NAMES[model],
         "averaged",
         "AUC",
         "zero-shot",
@@ -323,7 +338,7 @@ def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
     )
     of_once = f"Of {words.listing(once)} one release was drawn for each. " if once else ""
     ways = [
-        *(sentence.strip("*") for sentence in islice(first_sentences(found), 2)),
+        *(sentence.strip("*") for sentence in islice(first_sentences(found, MODEL), 2)),
         (
             f"{of_once}**Bold** is better than both, † worse than without data, ‡ one answer to "
             f"nine of ten queries. [All {len(private)}, with intervals](docs/real-model.md), at "

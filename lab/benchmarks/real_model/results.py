@@ -142,10 +142,12 @@ def _stopped(run: Path, plan: Plan) -> str:
     return f"Stopped before its end, without {', '.join(named)}."
 
 
-def read_results(folder: Path = RESULTS) -> tuple[list[Answered], list[About]]:
-    """All that is kept."""
+def read_results(
+    folder: Path = RESULTS, model: str = "smollm2"
+) -> tuple[list[Answered], list[About]]:
+    """All that is kept of runs with a model."""
     lines, abouts = [], []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob(f"*.{model}.json")):
         abouts.append(About(**json.loads(path.read_text("utf-8"))))
         with path.with_suffix(".csv").open(encoding="utf-8", newline="") as file:
             lines += [_read(row) for row in csv.DictReader(file)]

@@ -28,7 +28,7 @@ from dpicl.data.central.graphical_model import (
     graphical_models,
 )
 from dpicl.data.central.junction_tree import JunctionTree, fits, largest_clique, together
-from dpicl.data.central.spanning_tree import cautious_rows, says_little
+from dpicl.data.central.spanning_tree import Caution, cautious_rows, says_little
 from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget, StepBudget
 from tests.library.examples import seeded
@@ -227,12 +227,31 @@ def test_rows_of_noise_are_no_worse_than_the_most_frequent_label_and_keep_its_sh
     counts, sizes = noisy_columns(800, scale, 0), (4,) * 6 + (2,)
     model = graphical_model(sizes, counts)
     assert says_little(model, counts, np.random.default_rng(0)) == (scale > 0)
-    rows = cautious_rows(model, 20_000, np.random.default_rng(0))
+    rows = cautious_rows(model, counts, 20_000, np.random.default_rng(0))
     cells = rows[:, 0] * 4 + rows[:, 1]
     likeliest = [np.bincount(rows[cells == cell, -1], minlength=2).argmax() for cell in range(16)]
     assert not any(likeliest) and rows[:, -1].mean() == pytest.approx(
         model.rows(20_000, np.random.default_rng(1))[:, -1].mean(), abs=0.05
     )
+
+
+def test_all_rows_of_a_release_lean_alike_where_that_hangs_by_a_hair() -> None:
+    """Few rows or many, with a condition or none: one model draws them."""
+    sizes, leaning = (4,) * 6 + (2,), np.array([[90, 10], [80, 20], [70, 30], [60, 40]])
+    rng = np.random.default_rng(1)
+    counts = [
+        NoisyMarginal((column, 6), leaning + rng.laplace(0, 10, (4, 2)), 10.0)
+        for column in range(6)
+    ]
+    model = graphical_model(sizes, counts)
+    by_chance = {says_little(model, counts, np.random.default_rng(seed)) for seed in range(20)}
+    assert by_chance == {True, False}
+    shares = [
+        cautious_rows(model, counts, 40_000, np.random.default_rng(seed))[:, [0, -1]]
+        for seed in range(8)
+    ]
+    alike = [rows[rows[:, 0] == 3, -1].mean() for rows in shares]
+    assert max(alike) - min(alike) < 0.03
 
 
 @pytest.mark.parametrize("gaussian, scale", [(False, 25.0), (True, 30.0)])
@@ -256,7 +275,11 @@ def test_counts_that_say_something_of_the_label_are_believed_and_noise_is_not(
 def cautious(cells: list[list[int]], count: int) -> np.ndarray:
     """Rows of one column that was counted with much noise."""
     model = graphical_model(np.shape(cells), [NoisyMarginal((0, 1), np.array(cells), 40.0)])
-    return cautious_rows(model, count, np.random.default_rng(0))
+    chance = np.random.default_rng(1)
+    careful, rows = Caution.of(model, np.random.default_rng(0)), model.rows(count, chance)
+    if careful is not None:
+        careful.relabel(rows, chance)
+    return rows
 
 
 @pytest.mark.exhaustive

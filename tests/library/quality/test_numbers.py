@@ -255,6 +255,31 @@ def test_the_mean_of_money_below_far_bounds_is_in_its_interval(
     assert sum(held) >= 4
 
 
+@pytest.mark.parametrize("is_upper", [True, False])
+@pytest.mark.parametrize("predicted", [True, False])
+def test_the_mean_of_values_that_were_moved_to_a_bound_is_in_its_interval(
+    is_upper: bool, predicted: bool
+) -> None:
+    """A quarter of them lies at the bound itself, at one end of a bin."""
+    declared = money(80, predicted=predicted)
+    held = []
+    for seed in range(5):
+        chance = np.random.default_rng(seed)
+        spent = np.clip(np.abs(chance.normal(0, 70, 4000)), 0, 80)
+        drawn = {
+            "age": chance.integers(18, 91, 4000),
+            "kind": chance.integers(0, 3, 4000),
+            "spent": spent if is_upper else 80 - spent,
+        }
+        rows = parted(coded(declared, drawn), 3000)
+        found = quality(rows, "aim_tabicl", 3.0, seed=seed, count=10, declared=declared)
+        (mean,) = [one.mean for one in found.numbers if one.column == "spent"]
+        assert mean is not None and mean.low <= mean.value <= mean.high
+        true = float(np.mean(rows.train.data.column("spent").to_numpy()))
+        held.append(mean.low <= true <= mean.high)
+    assert sum(held) >= 4
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_of_a_label_in_one_bin_no_score_is_known(epsilon: float) -> None:
     """Its true R2 is about -40,000: predicted are middles of millions."""

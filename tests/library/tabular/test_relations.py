@@ -103,6 +103,24 @@ def test_demonstrations_show_sums_that_add_up(tmp_path: Path) -> None:
     assert found > 20
 
 
+def test_a_date_is_another_and_whole_days_after_it(tmp_path: Path) -> None:
+    stays = rows(4000)
+    nights = (stays.checkout - stays.checkin).dt.days
+    schema = {
+        "label": "again",
+        "columns": COLUMNS | {"nights": {"type": "integer", "bounds": [0, 30]}},
+        "relations": [{"total": "checkout", "parts": ["checkin", "nights"]}],
+    }
+    release = dpicl.protect(
+        stays.assign(nights=nights), schema, epsilon=3, account="nights", budget=3, home=tmp_path
+    )
+    table = release.table(4000)
+    known = table[table.checkout.notna()]
+    days = (pd.to_datetime(known.checkout) - pd.to_datetime(known.checkin)).dt.days
+    assert len(known) > 3000 and (days == known.nights).all()
+    assert abs(days.mean() - nights.mean()) < 1.5  # of 6; without the column of nights about 20
+
+
 def contract_of(relations: list[dict[str, Any]]) -> Contract:
     content = {
         **{key: value for key, value in tree().items() if key in ("source", "privacy", "split")},
@@ -151,6 +169,9 @@ def test_a_private_row_that_breaks_one_is_missing_there_and_no_other_row_is_move
         ({"rising": ["room"]}, "rising"),
         ({"total": "sex", "parts": ["room", "extras"]}, "names a column that is no number"),
         ({"total": "paid", "parts": ["room"]}, "at least 2 items"),
+        ({"total": "checkout", "parts": ["room", "extras"]}, "integer and real to the type date"),
+        ({"total": "checkout", "parts": ["checkin", "extras"]}, "date and real to the type date"),
+        ({"total": "paid", "parts": ["checkin", "room"]}, "date and integer to the type real"),
         ({"never": {"sex": "male", "pregnant": "maybe"}}, "has no such category of pregnant"),
         ({"never": {"sex": "male", "room": "3"}}, "has no such category of room"),
         ({"sometimes": 3}, "relations"),
