@@ -292,7 +292,8 @@ def cautious_rows(
 
 def _with_shares(lean: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log b and q of equation (4), by iterative scaling."""
-    favour = np.log(shares)
+    weights = np.exp(lean - lean.max(axis=1, keepdims=True))
+    favour = shares
     for _ in range(_SCALINGS):
-        favour = favour + np.log(shares / in_proportion(lean + favour).mean(axis=0))
-    return favour, in_proportion(lean + favour)
+        favour = shares * len(lean) / (weights.T @ (1 / (weights @ favour)))
+    return np.log(favour), weights * favour / (weights @ favour)[:, np.newaxis]
