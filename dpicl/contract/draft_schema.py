@@ -215,7 +215,7 @@ def read_schema(
         ParameterError: `table` is given for a schema of one table without a name.
         DataError: it cannot be read.
     """
-    kind, name, told, content = (
+    kind, name, told, content, of_file = (
         _parquet(path) if path.suffix == ".parquet" else _text(path, file, table)
     )
     if table is not None and not name:
@@ -225,7 +225,7 @@ def read_schema(
         raise DeclarationError(
             path.name, "", f"names {many(twice, 'column')} twice", "distinct names"
         )
-    written = {**written_by(told), **stated}
+    written = {**of_file, **written_by(told), **stated}
     drafted = {column.name: column_of(column, written) for column in told}
     return PublishedSchema(
         f"{kind} {path.name}" + (f", table {name}" if name else ""),
@@ -236,10 +236,10 @@ def read_schema(
     )
 
 
-_Table = tuple[tuple[str, ...], Callable[[], Sequence[Told]]]
-"""Names of a table, none where it is the only one, and its columns."""
-_Read = tuple[str, str, Sequence[Told], dict[str, Any]]
-"""Kind of a schema, name of the table, columns, and other keys of a contract."""
+_Table = tuple[tuple[str, ...], Callable[[], Sequence[Told]], dict[str, str]]
+"""Names of a table, none where it is the only one, its columns, and how its file is written."""
+_Read = tuple[str, str, Sequence[Told], dict[str, Any], dict[str, str]]
+"""Kind of a schema, name of the table, columns, other keys of a contract, and those of `source`."""
 
 
 def _parquet(path: Path) -> _Read:
@@ -263,7 +263,7 @@ def _parquet(path: Path) -> _Read:
             name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)
         )
         told.append(Told(name=field.name, type=next(kinds, "")))
-    return "the footer of", "", told, {}
+    return "the footer of", "", told, {}, {}
 
 
 def _text(path: Path, file: str, table: str | None) -> _Read:
@@ -281,15 +281,15 @@ def _text(path: Path, file: str, table: str | None) -> _Read:
     if table is None and len(tables) == 1:
         named = tables
     if len(named) != 1:
-        few = ", ".join(printable(names[0]) for names, _ in tables[:10])
+        few = ", ".join(printable(names[0]) for names, _, _ in tables[:10])
         raise DeclarationError(
             path.name,
             key,
             f"has {len(named)} tables of the name {wanted[:60]!r} among {len(tables)}",
             f"one; name it with --table, of: {few}",
         )
-    ((names, columns),) = named
-    return kind, names[0] if names else "", columns(), stated
+    ((names, columns, written),) = named
+    return kind, names[0] if names else "", columns(), stated, written
 
 
 def _tables(content: Any, where: str) -> tuple[str, str, list[_Table], dict[str, Any]]:
@@ -303,6 +303,7 @@ def _tables(content: Any, where: str) -> tuple[str, str, list[_Table], dict[str,
             (
                 (one.name, one.physical_name.rpartition(".")[2]),
                 partial(_of_odcs, one, where, of_ours=bool(stated)),
+                {},
             )
             for one in odcs.tables
         ]
@@ -311,16 +312,20 @@ def _tables(content: Any, where: str) -> tuple[str, str, list[_Table], dict[str,
         dbt = validate(_DbtFile, content, where)
         some = [*dbt.models, *dbt.seeds, *dbt.snapshots]
         some += [table for source in dbt.sources for table in source.tables]
-        tables = [((one.name,), partial(_of_dbt, one, where)) for one in some]
+        tables = [((one.name,), partial(_of_dbt, one, where), {}) for one in some]
         return "the dbt properties", "models", tables, {}
     if "properties" in keys:
-        return "the JSON Schema", "properties", [((), partial(_of_json, content, where))], {}
+        return "the JSON Schema", "properties", [((), partial(_of_json, content, where), {})], {}
     if "fields" in keys:
-        return "the Table Schema", "fields", [((), partial(of_fields, content, where))], {}
+        return "the Table Schema", "fields", [((), partial(of_fields, content, where), {})], {}
     if "resources" in keys:
         package = validate(DataPackage, content, where)
         tables = [
-            (names_of(one), partial(of_fields, one.table, where, one.missing, package.missing))
+            (
+                names_of(one),
+                partial(of_fields, one.table, where, one.missing, package.missing),
+                one.written,
+            )
             for one in package.resources
         ]
         return "the Data Package", "resources", tables, {}

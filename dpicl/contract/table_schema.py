@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -26,6 +27,20 @@ class Resource(Open):
     path: str | tuple[str, ...] = ""
     table: Any = Field(None, alias="schema")
     missing: MissingWords = Field(None, alias="missingValues")
+    encoding: str = ""
+    dialect: Any = None
+
+    @property
+    def written(self) -> dict[str, str]:
+        """{key of `source`: how the file is written}, where that is not the usual way."""
+        dialect = self.dialect if isinstance(self.dialect, dict) else {}
+        dialect = dialect | (dialect["csv"] if isinstance(dialect.get("csv"), dict) else {})
+        mark, encoding = dialect.get("delimiter"), _encoding(self.encoding)
+        is_usual = mark == ("\t" if str(self.path).endswith(".tsv") else ",")
+        return {
+            **({"delimiter": mark} if isinstance(mark, str) and not is_usual else {}),
+            **({"encoding": encoding} if encoding else {}),
+        }
 
 
 class DataPackage(Open):
@@ -33,6 +48,16 @@ class DataPackage(Open):
 
     resources: Annotated[tuple[Resource, ...], Field(min_length=1)]
     missing: MissingWords = Field(None, alias="missingValues")
+
+
+def _encoding(name: str) -> str:
+    """As a contract names it; empty of UTF-8, and of none that there is."""
+    try:
+        known = codecs.lookup(name).name if name else ""
+    except LookupError:
+        return ""
+    names = {"iso8859-1": "latin-1", "cp1252": "windows-1252"}
+    return "" if known in ("", "utf-8", "ascii") else names.get(known, known)
 
 
 def of_fields(content: Any, where: str, *around: MissingWords) -> Sequence[Told]:

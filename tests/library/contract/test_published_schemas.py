@@ -323,3 +323,23 @@ def test_numbers_that_no_contract_can_read_are_left_out_with_the_reason(tmp_path
         "count": "numbers whose thousands are separated; export them without",
         "share": "numbers with a unit; export them without",
     }
+
+
+@pytest.mark.parametrize(
+    ("of_file", "written"),
+    [
+        ({"encoding": "utf-8", "dialect": {"delimiter": ","}}, {}),
+        ({"encoding": "no such one", "dialect": "dialect.json"}, {}),
+        ({"encoding": "ISO-8859-1"}, {"encoding": "latin-1"}),
+        ({"encoding": "cp1252"}, {"encoding": "windows-1252"}),
+        ({"encoding": "UTF16"}, {"encoding": "utf-16"}),
+        ({"dialect": {"delimiter": ";"}}, {"delimiter": ";"}),
+        ({"dialect": {"csv": {"delimiter": "\t"}}}, {"delimiter": "\t"}),
+        ({"path": "customers.tsv", "dialect": {"delimiter": "\t"}}, {}),
+    ],
+)
+def test_how_a_file_is_written_is_read_too(
+    of_file: dict[str, Any], written: dict[str, str], tmp_path: Path
+) -> None:
+    resource = {"path": "customers.csv", "schema": {"fields": FIELDS}, **of_file}
+    assert read({"resources": [resource]}, tmp_path).written == written
