@@ -20,7 +20,10 @@ _WITHOUT_NOISE = ("pure", "approximate")
 _SUMS = ("sequential", "parallel", "grouped", "replaced")
 """Events that cost a sum, a largest part or a multiple of what is stated below them."""
 _NO_BOUND = "the certificate states no bound"
-_NO_NOISE = "no noise is stated that ε could be computed from"
+_NO_NOISE = (
+    "no noise is stated that ε could be computed from; AIM-TabICL and MST-TabICL state theirs "
+    "with `--option noise=gaussian`"
+)
 
 
 @dataclass(frozen=True)

@@ -74,13 +74,22 @@ def test_the_first_sentence_says_that_the_price_holds(place: Place, cli: Cli) ->
     assert "account with this release" in text and "not recomputed" not in text
 
 
+@pytest.mark.parametrize("method", ["aim_tabicl", "mst_tabicl"])
+def test_the_option_that_is_named_states_noise(place: Place, cli: Cli, method: str) -> None:
+    path = place.root / "rows.csv"
+    name = install(place, with_delta("gaussian"))
+    cli(f"synth {name} --method {method} --option noise=gaussian --epsilon 2 --out {path} --anyway")
+    code, out, _ = cli.whole(f"verify {path} --recompute")
+    assert code == 0 and out.startswith("rows.csv: its price holds: ε = ")
+
+
 def test_a_stated_epsilon_alone_is_no_second_price(place: Place, cli: Cli, file: Path) -> None:
     """`its price holds … computes 1` was said of an epsilon that was read from the certificate."""
     code, out, _ = cli.whole(f"verify {file} --recompute")
     first, second, *rest = out.splitlines()
     assert code == 2 and first == (
         "priced.csv: its price could not be recomputed: no noise is stated that ε could be "
-        "computed from."
+        "computed from; AIM-TabICL and MST-TabICL state theirs with `--option noise=gaussian`."
     )
     assert second.startswith("priced.csv: is as it was certified, signed by this installation")
     assert "\n".join(rest).count("not recomputed") == 2

@@ -141,7 +141,7 @@ def test_an_epsilon_that_is_only_stated_is_not_said_to_be_recomputed(guarantee: 
     """
     found = again(guarantee)
     assert (found.holds, found.recomputed, found.by, found.low) == (None, None, "", None)
-    assert found.reason == "no noise is stated that ε could be computed from"
+    assert found.reason.startswith("no noise is stated that ε could be computed from")
     assert found.as_stated == (("approximate",) if guarantee.delta else ("pure",))
     assert again(guarantee, CAUGHT).holds is False
     account = json.loads(certificate_for(guarantee).to_json())
@@ -283,7 +283,7 @@ def test_any_pure_event_costs_what_was_charged(event: Event, replaced: bool) -> 
     if replaced:
         guarantee = to_replace_one(to_person(guarantee, 3))
     found = again(guarantee)
-    if found.reason != "no noise is stated that ε could be computed from":
+    if not found.reason.startswith("no noise is stated"):
         assert found.recomputed == pytest.approx(guarantee.epsilon, rel=1e-9, abs=1e-12)
     assert again(guarantee, CAUGHT).holds is (
         CAUGHT * guarantee.epsilon + 1e-6 >= guarantee.epsilon
