@@ -165,6 +165,8 @@ def _print_derived(contract: Contract) -> None:
             _origin(bool(contract.local), 1),
             _few(parts) + (f", label {target.count}" if contract.label else ""),
         )
+    if contract.relations:
+        table.add_row("relations", "stated", _few([*map(str, contract.relations)], "; ", 3))
     if contract.groups or contract.is_benchmark:
         groups = [
             f"{k} by " + " and ".join(key if key == "label" else key.column for key in keys)

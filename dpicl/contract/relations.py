@@ -41,7 +41,7 @@ class Order(Frozen):
         some = _numbers(columns, self.rising)
         kinds = {"number" if column.plain else column.type for column in some}
         if len(some) < len(self.rising) or len(kinds) > 1:
-            yield key, "names columns of different types", "numbers, or dates of one type"
+            yield key, f"names {_typed(columns, self.rising)}", "numbers, or dates of one type"
             return
         least = -math.inf
         for name, column in zip(self.rising, some, strict=True):
@@ -73,11 +73,8 @@ class Sum(Frozen):
         """Why no row can keep it."""
         some = _numbers(columns, self.columns)
         if len(some) < len(self.columns):
-            yield (
-                key,
-                "names a column that is no number",
-                "numbers; or a date and whole days after it",
-            )
+            expected = "numbers; or a date and whole days after it"
+            yield key, f"names {_typed(columns, self.columns)}", expected
             return
         total, *parts = some
         if not all(column.plain for column in some):
@@ -115,12 +112,21 @@ class Never(Frozen):
         sizes = []
         for name, category in self.never.items():
             column = columns[name]
-            if not isinstance(column, CategoryColumn) or category not in column.categories:
-                yield key, f"has no such category of {name}", "categories as they are listed"
+            if not isinstance(column, CategoryColumn):
+                yield key, f"names {_typed(columns, (name,))}", "columns of categories"
+                return
+            if category not in column.categories:
+                few = ", ".join(map(str, column.categories[:10]))
+                yield key, f"names {category!r}, which is no category of {name}", f"one of: {few}"
                 return
             sizes.append(len(column.categories))
         if max(sizes) == 1:
             yield key, "cannot hold: no other categories are listed", "what a row can keep"
+
+
+def _typed(columns: dict[str, Column], names: Iterable[str]) -> str:
+    """Columns with their types, in words."""
+    return ", ".join(f"{name} (of the type {columns[name].type})" for name in names)
 
 
 def _numbers(columns: dict[str, Column], names: tuple[str, ...]) -> list[NumberColumn]:
@@ -129,16 +135,19 @@ def _numbers(columns: dict[str, Column], names: tuple[str, ...]) -> list[NumberC
     return [column for column in some if isinstance(column, NumberColumn)]
 
 
+_ORDER, _SUM, _NEVER = "an order (rising)", "a sum (total)", "an exclusion (never)"
+_KINDS = {"rising": _ORDER, "total": _SUM, "never": _NEVER}
+
+
 def _kind(stated: Any) -> str:
     """What is stated, by its keys."""
     names = stated if isinstance(stated, dict) else getattr(stated, "__dict__", ())
-    return "sum" if "total" in names else "exclusion" if "never" in names else "order"
+    found = [kind for key, kind in _KINDS.items() if key in names]
+    return found[0] if len(found) == 1 else " and ".join(found) or _ORDER
 
 
 Relation = Annotated[
-    Annotated[Order, Tag("order")]
-    | Annotated[Sum, Tag("sum")]
-    | Annotated[Never, Tag("exclusion")],
+    Annotated[Order, Tag(_ORDER)] | Annotated[Sum, Tag(_SUM)] | Annotated[Never, Tag(_NEVER)],
     Discriminator(_kind),
 ]
 
@@ -152,23 +161,3 @@ def sums_of(relations: Iterable[Relation]) -> list[Sum]:
     ]:
         ordered += [left.pop(total) for total in ready]
     return ordered
-
-
-def check_relations(relations: tuple[Relation, ...], columns: dict[str, Column]) -> Problems:
-    """Each is about columns that there are, and some row within the bounds keeps it."""
-    for index, relation in enumerate(relations):
-        key = f"relations.{index}"
-        unknown = [name for name in relation.columns if name not in columns]
-        if unknown:
-            yield key, f"names {unknown[0]}, which is no column", "columns of this contract"
-        elif len(set(relation.columns)) < len(relation.columns):
-            yield key, "names a column twice", "distinct columns"
-        else:
-            yield from relation.problems(columns, key)
-            totals = [other.total for other in relations[:index] if isinstance(other, Sum)]
-            if isinstance(relation, Sum) and relation.total in totals:
-                yield key, f"states {relation.total} as a sum again", "one sum for each total"
-    sums = [relation for relation in relations if isinstance(relation, Sum)]
-    if len({each.total for each in sums}) == len(sums) > len(sums_of(relations)):
-        expected = "no total among the parts of its own sum, or of theirs"
-        yield "relations", "has sums that add up each other", expected

@@ -13,10 +13,10 @@ from pathlib import PurePosixPath
 
 from dpicl.contract.base import Problems
 from dpicl.contract.columns import Column
+from dpicl.contract.contradictions import check_relations
 from dpicl.contract.declared import Declared, QueryFile
 from dpicl.contract.models import Contract
 from dpicl.contract.parts import Attribute, GroupKey, Label, Prompts, Template
-from dpicl.contract.relations import check_relations
 from dpicl.contract.text import TextFile
 from dpicl.ground.errors import one_of
 from dpicl.ground.types import LABEL

@@ -23,7 +23,22 @@ def check_can_be_met(contract: Contract, condition: Condition) -> None:
     out. Raises ParameterError: names them.
     """
     if any(not weights.sum() for weights in condition.weights.values()):
-        raise ParameterError("where", condition.words, "values that the columns can have")
+        can_be = all(
+            one.missing
+            or one.categories
+            or any(
+                not contract.numbers[name].grain or math.ceil(low) <= high
+                for low, high in one.ranges
+            )
+            for name, one in condition.asked.items()
+        )
+        raise ParameterError(
+            "where",
+            condition.words,
+            "values that rows of the release have"
+            if can_be
+            else "values that the columns can have",
+        )
     for relation in contract.relations:
         if condition.asked.keys() & {*relation.columns} and _rules_out(
             relation, contract, condition.asked

@@ -209,7 +209,7 @@ _TableRule = Literal[
     "no_missing", "known_categories", "in_bounds", "row_count", "both_labels", "unique"
 ]
 _TextRule = Literal["no_empty", "known_labels", "text_length"]
-RuleName = _TableRule | _TextRule
+RuleName = _TableRule | _TextRule | Literal["relation"]
 Severity = Literal["warn", "fail"]
 
 

@@ -244,7 +244,7 @@ def _explain(error: Any, key: str) -> tuple[str, str, str]:
 def _of_no_known_kind(error: Any, key: str) -> tuple[str, str, str]:
     """A mapping whose `type`, say, is missing or has no meaning."""
     tag = error["ctx"]["discriminator"].strip("'")
-    place = f"{key}.{tag}" if key else tag
+    place = key if tag.endswith("()") else f"{key}.{tag}" if key else tag
     if error["type"] == "union_tag_not_found":
         close = get_close_matches(tag, map(str, error["input"]), 1)
         question = f"; did you mean it by {close[0]!r}?" if close else ""

@@ -56,7 +56,7 @@ class AimTabicl(MstTabicl):
     name = "aim_tabicl"
     title = "AIM-TabICL"
     options = AimOptions
-    draw_version = 3
+    draw_version = 4
     post_version = 5
     is_default = True
     triples, every_pair = True, False

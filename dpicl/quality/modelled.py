@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.contract.relations import Order, Sum
 from dpicl.data.related_rows import Raking
 from dpicl.data.values import RowForm
 from dpicl.ground.errors import DpiclError
-from dpicl.ground.types import MADE_ROWS
+from dpicl.ground.types import MADE_ROWS, ReleasedRows
 from dpicl.quality.measures import Columns, marginal, total_variation
 
 ENOUGH, MOST_DRAWN = 1 << 12, 1 << 16
@@ -85,25 +87,39 @@ def related_model(
     )
 
 
-def left_out(form: RowForm, codes: np.ndarray, given: np.ndarray, share: float) -> str:
+def left_out(
+    contract: Contract, form: RowForm, usual: ReleasedRows, given: ReleasedRows, raking: Raking
+) -> str:
     """What relations do to the rows of a model, in a sentence.
 
     Args:
-        codes, given: of its rows, and of those that are given out, shape (rows, columns).
-        share: of its rows, what keeps the relations.
+        usual, given: its rows, and those that are given out.
     """
-    bins = [form.encoding.decode(rows) for rows in (codes, given)]
+    bins = [form.encoding.decode(rows) for rows in (usual.codes, given.codes)]
     sizes = form.encoding.bin_counts
     off, name = max(
         (total_variation(*(marginal(some, (place,), sizes) for some in bins)), meaning.column)
         for place, meaning in enumerate(form.meanings)
     )
+    sums = [{*one.columns} for one in contract.relations if isinstance(one, Sum)]
+    steps = (
+        pair
+        for one in contract.relations
+        if isinstance(one, Order)
+        for pair in pairwise(one.rising)
+    )
+    apart = next((pair for pair in steps if not any({*pair} <= some for some in sums)), None)
+    advice = (
+        f": how far {apart[1]} is from {apart[0]} is not in it. Where that matters state it as a "
+        f"column of its own, in place of this order: `total: {apart[1]}, parts: [{apart[0]}, …]`"
+        if apart
+        else ""
+    )
     return (
-        f"Of the rows of its model {share:.0%} keep the contract's `relations`. The others are "
-        f"left out, and shares of the bins of single columns are brought back, to within {off:.3f} "
-        f"({name}): `quality()` is about rows as they are given out. What columns have in common "
-        f"may differ more, as how far one is from the next: state that as a column of its own, "
-        f"such as `total: checkout, parts: [checkin, nights]`."
+        f"Of the rows of its model {raking.share:.0%} keep the contract's `relations`. The others "
+        f"are left out, and shares of the bins of single columns are brought back, to within "
+        f"{off:.3f} ({name}): `quality()` is about rows as they are given out. What columns have "
+        f"in common may differ more{advice}."
     )
 
 

@@ -431,9 +431,13 @@ class Quality:
         means = {one.column: one.mean for one in self.numbers if one.mean is not None}
         if means:
             loosest = sorted(means, key=lambda name: -means[name].looseness)[:_WORST]
-            yield f"true means of numbers, with {LEVEL:.0%}: " + ", ".join(
-                f"{name} {number_word(means[name].low)} to {number_word(means[name].high)}"
-                for name in loosest
+            yield (
+                f"true means of numbers, with {LEVEL:.0%}: "
+                + ", ".join(
+                    f"{name} {number_word(means[name].low)} to {number_word(means[name].high)}"
+                    for name in loosest
+                )
+                + (f", and of {len(means) - _WORST} more" if len(means) > _WORST else "")
             )
         apart = [one.mean_apart for one in self.numbers if one.mean_apart is not None]
         if apart:

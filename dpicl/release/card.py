@@ -266,6 +266,7 @@ def _card(certificate: Certificate, columns: pa.Schema, release: Release, rows: 
                 f"| {_cell(name)} | {hub} | {_cell(meanings.get(name, ''))} |"
                 for name, (hub, _) in kinds.items()
             ),
+            *_relations(contract),
             *["\n## Quality\n"][: len(quality)],
             *([f"{_OF_ALL}\n"] if quality and file.only_rows else []),
             *(f"- {_cell(sentence)}" for sentence in quality),
@@ -278,6 +279,14 @@ def _card(certificate: Certificate, columns: pa.Schema, release: Release, rows: 
             f"\n## Check\n\n`dpicl verify {file.name}`, with {certificate_of(Path(file.name))}.\n",
         ]
     )
+
+
+def _relations(contract: Declared) -> list[str]:
+    """What every row keeps, in a sentence, if there is anything."""
+    if not isinstance(contract, Contract) or not contract.relations:
+        return []
+    kept = ", ".join(f"`{_cell(str(relation))}`" for relation in contract.relations)
+    return [f"\nEvery row keeps the public rules {kept}."]
 
 
 def _licence(of_source: str) -> str:

@@ -170,7 +170,7 @@ class Release:
     @property
     def _left_out(self) -> str:
         """What the contract's relations do to the rows of the model, in a sentence."""
-        if not getattr(self.contract, "relations", ()):
+        if not isinstance(self.contract, Contract) or not self.contract.relations:
             return ""
         method = METHODS[self.method]
         if not isinstance(method, TabularMethod) or method.derive_stage is None:
@@ -179,7 +179,7 @@ class Release:
             return "No row of the release keeps the contract's `relations`: rows are refused."
         from dpicl.quality.modelled import left_out
 
-        return left_out(self._form, self._usual.codes, self._given.codes, self._raking.share)
+        return left_out(self.contract, self._form, self._usual, self._given, self._raking)
 
     @property
     def certificate(self) -> Certificate:

@@ -27,7 +27,8 @@ Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677
     (5)  the pair or triple s with the largest  | counts over (x_s, y) - N P |_1 - cells * noise -
          margin,  or none where all are below 0, by
          a noisy maximum                                                            a quarter of a
-         round; as many rounds as columns less one
+         round; as many rounds as columns less one, or fewer, so that the noise of a pair is at most
+         three tenths of N: where that of (3) is then at most 7.5 % of the mean cell, else none
     (6)  c_s   <- counts over (x_s, y) + noise, then (4)
          the rest of the round where none is the best: (3) once more, with all that is left
     (7)  c_j   <- n / b + s / (s + v) (counts over x_j + noise - n / b)      s the larger one of the
@@ -71,9 +72,9 @@ CHOICE = Fraction(1, 4)
 """Parts of (1) and (2) of the budget, of (2)'s others and (3) of what is left, and of (5) of a
 round.
 """
-_NOISY, _CLEAR, _HOPELESS = 0.2, 0.12, 0.3
-"""Most noise in a mean cell for all columns, and for chosen ones; most noise of a pair, of all
-rows.
+_NOISY, _CLEAR, _BESIDE, _HOPELESS = 0.2, 0.12, 0.075, 0.3
+"""Most noise in a mean cell for all columns, for chosen ones, and where there are fewer rounds than
+columns less one; most noise of a pair, of all rows.
 """
 _MEAN = math.sqrt(2 / math.pi)
 """Size of normal noise, in deviations."""
@@ -285,12 +286,19 @@ def _shrunk(count: NoisyMarginal, rows: float) -> NoisyMarginal:
 def _rounds(
     sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: StepBudget
 ) -> int:
-    """How often equation (5) is done at most: never where pairs would be mostly noise."""
+    """How often equation (5) is done at most: so often that pairs are not mostly noise, and never
+    where the columns would be, for pairs.
+    """
     pairs = sorted(cells(sizes, scope) for scope in candidates if len(scope) == 2)
     if not pairs:
         return 0
-    noise = left.times((1 - STAR) * (1 - CHOICE) / (columns - 1)).noise
-    return columns - 1 if pairs[len(pairs) // 2] * noise <= _HOPELESS * rows else 0
+    of_rounds = left.times((1 - STAR) * (1 - CHOICE))
+    is_clear = left.times(STAR / columns).noise <= _BESIDE * _mean_cell(sizes, rows)
+    for rounds in range(columns - 1, 0, -1):
+        noise = of_rounds.times(Fraction(1, rounds)).noise
+        if pairs[len(pairs) // 2] * noise <= _HOPELESS * rows:
+            return rounds if is_clear or rounds == columns - 1 else 0
+    return 0
 
 
 def _best(

@@ -7,14 +7,22 @@ never values.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.contract.models import Check, Contract
 from dpicl.data.reading.encode import label_codes
+from dpicl.data.reading.relations import breaks_of
 from dpicl.ground.errors import DeclarationError
 from dpicl.ground.types import DataRule, Table, Violation
+
+RELATION: Final = "relation"
+"""Rule of a relation of the contract, which stands in the place of a column: a row that breaks it
+is that row's affair, and its holder is told.
+"""
 
 
 def rules_of(contract: Contract) -> tuple[DataRule, ...]:
@@ -63,7 +71,13 @@ def rules_of(contract: Contract) -> tuple[DataRule, ...]:
             (check.rule, column): check
             for column in ([check.column] if check.column in suited else suited)
         }
-    return tuple(_rule(check, column, contract) for (_, column), check in rules.items())
+    return (
+        *(_rule(check, column, contract) for (_, column), check in rules.items()),
+        *(
+            DataRule(RELATION, str(one), "warn", None, f"a row keeps `{one}`")
+            for one in contract.relations
+        ),
+    )
 
 
 def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:
@@ -113,6 +127,9 @@ def _rule(check: Check, column: str | None, contract: Contract) -> DataRule:
 
 def _count(table: pa.Table, rule: DataRule, contract: Contract) -> int:
     """How many values, rows or labels break a rule."""
+    if rule.rule == RELATION:
+        (relation,) = (one for one in contract.relations if str(one) == rule.column)
+        return int(breaks_of(Table(table), relation, contract).sum())
     if rule.rule == "row_count":
         return max(0, int(rule.at_least or 0) - int(table.num_rows))
     if rule.rule == "both_labels":

@@ -23,14 +23,15 @@ def broken(table: Table, contract: Contract) -> dict[str, np.ndarray]:
     """
     found: dict[str, np.ndarray] = {}
     for relation in contract.relations:
-        breaks = _breaks(table, relation, contract)
+        breaks = breaks_of(table, relation, contract)
         for name in relation.columns:
             if contract.columns[name].nullable and name in contract.features:
                 found[name] = found.get(name, False) | breaks
     return found
 
 
-def _breaks(table: Table, relation: Relation, contract: Contract) -> np.ndarray:
+def breaks_of(table: Table, relation: Relation, contract: Contract) -> np.ndarray:
+    """Which rows break it: shape (rows,). Of a row without one of the values nothing is known."""
     if isinstance(relation, Never):
         together = np.ones(table.row_count, dtype=bool)
         for name, category in relation.never.items():

@@ -86,11 +86,7 @@ def page(lines: Sequence[Answered], abouts: Sequence[About], beside: Results = (
     found = conditions(lines, MODEL)
     if not found:
         return f"{HEAD}\n{NONE_YET}\n\n{RUN}\n"
-    said, others, most = (
-        directions(found),
-        other_models(lines, MODEL),
-        max(about.queries or 0 for about in abouts),
-    )
+    said, others, most = directions(found), other_models(lines, MODEL), _most(abouts)
     parts = [
         HEAD,
         *first_sentences(found, MODEL),
@@ -107,7 +103,7 @@ def page(lines: Sequence[Answered], abouts: Sequence[About], beside: Results = (
         parts += [
             part
             for dataset, some in groupby(second, lambda one: one.place.dataset)
-            for part in _of_set(f"### {dataset}", list(some), others, most, GEMMA)
+            for part in _of_set(f"### {dataset}", list(some), others, _most(beside[1]), GEMMA)
         ]
     parts += [
         "## What the papers find",
@@ -117,6 +113,11 @@ def page(lines: Sequence[Answered], abouts: Sequence[About], beside: Results = (
         RUN,
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _most(abouts: Sequence[About]) -> int:
+    """Queries that were asked of a set, at most."""
+    return max(about.queries or 0 for about in abouts)
 
 
 def first_sentences(found: Sequence[Condition], model: str) -> Iterator[str]:
