@@ -47,6 +47,22 @@ def measured(
     return measure(counts(rows, sizes), budget=budget, stream=seeded(seed, "measure"))
 
 
+@pytest.mark.parametrize(("rows", "are_counted"), [(400, False), (5000, True), (40_000, True)])
+def test_what_numbers_have_in_common_is_counted_where_it_is_not_mostly_noise(
+    rows: int, are_counted: bool
+) -> None:
+    """Of six numbers three are nearly the same. A pair for each column was counted, or none."""
+    rng = np.random.default_rng(0)
+    alike = rng.integers(0, 8, (rows, 1))
+    noise = rng.integers(0, 8, (rows, 3))
+    table = np.column_stack([alike, alike, alike, noise, rng.integers(0, 2, rows)])
+    for seed in range(5):
+        found = measured(table, PureBudget.of(0.86), (8,) * 6 + (2,), seed)
+        pairs = {count.columns[:-1] for count in found if len(count.columns) == 3}
+        assert len(pairs & {(0, 1), (0, 2), (1, 2)}) >= 2 if are_counted else not pairs
+        assert {column for count in found for column in count.columns} == {*range(7)}
+
+
 def moved(more: ExactCounts, less: ExactCounts, of_label: list[int]) -> int:
     """How far apart one row moves the scores of two columns."""
     scores = [
