@@ -344,6 +344,10 @@ class MstTabicl(CentralRows[NoisyCounts]):
         """See `TabularMethod`."""
         return row_count(drawn.marginals)
 
+    def has_pairs(self, drawn: NoisyCounts) -> bool:
+        """See `TabularMethod`."""
+        return any(len(count.columns) > 2 for count in drawn.marginals)
+
     def counted(
         self, drawn: NoisyCounts, contract: Contract
     ) -> Mapping[tuple[int, ...], np.ndarray]:

@@ -269,6 +269,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """
         return {}
 
+    def has_pairs(self, drawn: Drawn) -> bool:
+        """Whether it says what two columns have in common beside the label."""
+        return True
+
     def least_errors(self, drawn: Drawn, point: Point[Any]) -> Mapping[int, float]:
         """By column, total variation below which its error is not, whatever releases simulated
         from this one show.

@@ -361,7 +361,7 @@ def quality_of(
     singles: list[Columns] = [(column,) for column in range(label + (sizes[-1] > 1))]
     with_label: list[Columns] = [(column, label) for column in range(label) if sizes[-1] > 1]
     pairs: list[Columns] = [columns for columns in counted if len(columns) == 3]
-    if not counted:
+    if not counted and method.has_pairs(drawn):
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen = [*singles, *with_label, *pairs]
     found, cumulative, apart, noise = again.errors(chosen, fewer)

@@ -54,6 +54,10 @@ a refusal.
 """
 MOSTLY = 0.5
 """Of all rows in one bin: that is said, and where in it they lie is not known."""
+UNPAIRED = (
+    "no pair of columns was counted: what two of them have in common, but for the label, is not in "
+    "the rows"
+)
 _MOST_EPSILON = 1e6
 _KEPT = 0.5
 """Equation (3)."""
@@ -552,6 +556,8 @@ class Quality:
                 for marginal in largest(marginals, _WORST)
             )
             yield f"error of {what}: {mean} on average; largest {worst}"
+        if self.columns and not self.pairs and len(self.point.contract.features) > 1:
+            yield UNPAIRED
         yield from self._of_numbers()
         for score in self.scores:
             model = "model" if score.is_number else "classifier"

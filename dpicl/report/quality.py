@@ -36,7 +36,7 @@ from dpicl.quality.series import (
 )
 from dpicl.quality.shown import Shown
 from dpicl.quality.texts import N_GRAMS, TextQuality
-from dpicl.quality.worth import JUDGED, LEVEL, Score, largest
+from dpicl.quality.worth import JUDGED, LEVEL, UNPAIRED, Score, largest
 from dpicl.release.horizon import Horizon
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
@@ -184,6 +184,9 @@ def _sections(quality: Quality) -> Iterator[Section]:
         explained = Paragraph(_EXPLAINED[what])
         yield Section(what.replace(" ", "-"), f"Errors of {what}", (explained, table))
     if not quality.pairs:
+        if UNPAIRED in quality.sentences():
+            told = Paragraph(f"{UNPAIRED[:1].upper()}{UNPAIRED[1:]}.")
+            yield Section("pairs-of-columns", "Pairs of columns", (told,))
         yield from _classifier(quality)
     if quality.noise:
         rows = ((name, _number(error)) for name, error in quality.noise.items())

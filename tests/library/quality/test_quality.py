@@ -11,6 +11,8 @@ from dpicl.ground.errors import PrivacyError
 from dpicl.quality import Marginal, ReleasePoint
 from dpicl.quality.measures import fitted, indicators, marginal, scores, total_variation
 from dpicl.quality.replicates import quality_of
+from dpicl.quality.worth import UNPAIRED
+from dpicl.report.quality import quality_page
 from tests.direct import point
 from tests.library.quality.made_up import SIZES, SUBSET, contract, quality, release, split
 
@@ -53,6 +55,24 @@ def test_of_columns_that_noise_has_drowned_no_more_is_promised_than_is_there() -
         true += [found[column].true for column in drowned]
     assert len(said) > 4
     assert np.mean(said) > 0.9 * np.mean(true)
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "epsilon", "has_pairs"),
+    [(AIM, 400, 0.3, False), (AIM, 4000, 20, True), (MST, 4000, 20, True)],
+)
+def test_where_no_pair_was_counted_that_is_said_and_no_error_of_one(
+    method: str, rows: int, epsilon: float, has_pairs: bool
+) -> None:
+    """Releases of a model without pairs have none: `room & paid .041` stood where .70 was true."""
+    table = split(rows, 3)
+    chosen, _, _, drawn = release(table.train, method, epsilon, 0)
+    assert chosen.has_pairs(drawn) is has_pairs
+    found = quality(table, method, epsilon, count=4)
+    sentences = [*found.sentences()]
+    assert (UNPAIRED in sentences, bool(found.pairs)) == (not has_pairs, has_pairs)
+    assert any("error of pairs" in sentence for sentence in sentences) is has_pairs
+    assert (f"{UNPAIRED[1:]}." in quality_page(found)) is not has_pairs
 
 
 def test_so_many_rows_without_noise_are_as_exact_as_is_said() -> None:
