@@ -32,7 +32,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from dpicl.contract import Contract, TextContract
-from dpicl.data.reading.checks import rules_of
+from dpicl.data.reading.checks import RELATION, rules_of
 from dpicl.data.reading.encode import label_codes
 from dpicl.data.text_files import text_rules
 from dpicl.ground.errors import DataError, DeclarationError, RunError
@@ -77,9 +77,13 @@ class OwnSuite(BaseModel):
 
 
 def suite(contract: Contract | TextContract) -> dict[str, Any]:
-    """Every rule of a contract as an expectation, in the order of the rules."""
+    """Every rule of a contract as an expectation, in the order of the rules; but relations, for
+    which there is none.
+    """
     made = []
     for rule in text_rules(contract) if isinstance(contract, TextContract) else rules_of(contract):
+        if rule.rule == RELATION:
+            continue
         kind, arguments = _expectation(rule, contract)
         severity = "critical" if rule.severity == "fail" else "warning"
         meta = {"rule": rule.rule, "notes": rule.description}
@@ -366,7 +370,7 @@ def check_expectations(run: Path, dataset: str) -> None:
     batches = private.batches
     rules, own = _suites(contract, settings, in_batches=batches is not None)
     written = Verdicts.of(run, contract, settings)
-    ours = [row["holds"] for row in written.rules(dataset) or ()]
+    ours = [row["holds"] for row in written.rules(dataset) or () if row["rule"] != RELATION]
     if batches is None:
         verdicts = evaluate(private.whole(), (*rules, *own), contract)
     else:

@@ -213,7 +213,13 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
     schema = None
     if wanted.schema:
         schema = read_schema(wanted.schema, place.name, wanted.table, written)
-        written = {**schema.written, **written}
+        is_seen = place.is_file() and not written.get("delimiter")  # a comma is not stated
+        of_schema = {
+            key: value
+            for key, value in schema.written.items()
+            if not (is_seen and key == "delimiter")
+        }
+        written = {**of_schema, **written}
     if schema and schema.stated:
         blank = Draft(name, file, schema.columns, None, ())
         return _without_others(_as_stated(schema, wanted, blank, written), place)

@@ -2,8 +2,9 @@
 alone, before anything is charged.
 
 Orders and sums are linear, and some numbers within the bounds keep them, or none do, by a linear
-program; whole numbers and dates are at least 1 apart where one is below the other. Of categories
-all rows are tried, where there are few enough kinds of them.
+program; whole numbers and dates are at least 1 apart where one is below the other. That some of
+them may be missing is no way out. Of categories, none among them where it may be, all rows are
+tried, where there are few enough kinds of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dpicl.contract.columns.category import CategoryColumn
 from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.relations import Never, Order, Relation, Sum, sums_of
 
-_MOST_ROWS = 1 << 16
+_MOST_ROWS = 1 << 10
 """Kinds of rows that are tried."""
 _LEAST_APART = 1e-9
 """Of real numbers of which one is below the other."""
@@ -52,6 +53,8 @@ def _each(relations: tuple[Relation, ...], columns: dict[str, Column]) -> Proble
             yield key, f"names {twice} twice", "distinct columns"
         else:
             yield from relation.problems(columns, key)
+            if str(relation) in map(str, relations[:index]):
+                yield key, f"states `{relation}` again", "each relation once"
             totals = [other.total for other in relations[:index] if isinstance(other, Sum)]
             if isinstance(relation, Sum) and relation.total in totals:
                 yield key, f"states {relation.total} as a sum again", "one sum for each total"
@@ -77,8 +80,8 @@ def _contradiction(relations: Sequence[Relation], columns: dict[str, Column]) ->
 
 
 def _numbers_can(relations: Sequence[Order | Sum], columns: dict[str, Column]) -> bool:
-    if len(relations) < 2:
-        return True  # as each by itself was found to be
+    if not relations:
+        return True
     from scipy.optimize import linprog
 
     names = sorted({name for relation in relations for name in relation.columns})

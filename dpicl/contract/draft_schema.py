@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from pydantic import BeforeValidator, Field
 
+from dpicl.contract.declared import CSV, TSV
 from dpicl.contract.draft import GROUPS, DraftColumn
 from dpicl.contract.odcs import MORE, held_by, stated_in
 from dpicl.contract.schema_column import Limits, Open, Told, column_of, printable, written_by
@@ -225,7 +226,9 @@ def read_schema(
         raise DeclarationError(
             path.name, "", f"names {many(twice, 'column')} twice", "distinct names"
         )
-    written = {**of_file, **written_by(told), **stated}
+    kinds = {"delimiter": CSV, "encoding": (*CSV, *TSV)}
+    fits = {key: value for key, value in of_file.items() if file.endswith(kinds[key])}
+    written = {**fits, **written_by(told), **stated}
     drafted = {column.name: column_of(column, written) for column in told}
     return PublishedSchema(
         f"{kind} {path.name}" + (f", table {name}" if name else ""),

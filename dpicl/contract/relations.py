@@ -2,7 +2,7 @@
 sum of others, that some categories never stand together. Released rows keep it.
 
 A private row that breaks one is that row's affair: its columns of the relation are taken for
-missing, where they may be, and nothing is told of it.
+missing, where they may be, and how many rows do is told to their holder alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Order(Frozen):
 
     def __str__(self) -> str:
         """As a contract has it."""
-        return f"rising: [{', '.join(self.rising)}]"
+        return f"rising: [{', '.join(self.rising)}]{', or_equal: true' * self.or_equal}"
 
     def problems(self, columns: dict[str, Column], key: str) -> Problems:
         """Why no row can keep it."""

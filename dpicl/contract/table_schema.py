@@ -36,9 +36,8 @@ class Resource(Open):
         dialect = self.dialect if isinstance(self.dialect, dict) else {}
         dialect = dialect | (dialect["csv"] if isinstance(dialect.get("csv"), dict) else {})
         mark, encoding = dialect.get("delimiter"), _encoding(self.encoding)
-        is_usual = mark == ("\t" if str(self.path).endswith(".tsv") else ",")
         return {
-            **({"delimiter": mark} if isinstance(mark, str) and not is_usual else {}),
+            **({"delimiter": mark} if mark in (";", "\t", "|") else {}),
             **({"encoding": encoding} if encoding else {}),
         }
 
@@ -51,13 +50,13 @@ class DataPackage(Open):
 
 
 def _encoding(name: str) -> str:
-    """As a contract names it; empty of UTF-8, and of none that there is."""
+    """As a contract names it; empty of UTF-8, and of what no contract can name."""
     try:
-        known = codecs.lookup(name).name if name else ""
-    except LookupError:
+        known = codecs.lookup(name).name
+    except (LookupError, ValueError):
         return ""
-    names = {"iso8859-1": "latin-1", "cp1252": "windows-1252"}
-    return "" if known in ("", "utf-8", "ascii") else names.get(known, known)
+    names = {"iso8859-1": "latin-1", "cp1252": "windows-1252", "utf-16": "utf-16"}
+    return names.get(known, "")
 
 
 def of_fields(content: Any, where: str, *around: MissingWords) -> Sequence[Told]:

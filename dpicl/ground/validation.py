@@ -250,6 +250,8 @@ def _of_no_known_kind(error: Any, key: str) -> tuple[str, str, str]:
         question = f"; did you mean it by {close[0]!r}?" if close else ""
         return place, "missing", f"this key{question}"
     known = re.findall("'([^']+)'", error["ctx"]["expected_tags"])
+    if place == key:  # by a function: of keys that stand together none is misspelt
+        return place, f"is {error['ctx']['tag']}", f"one of {', '.join(known)}"
     return place, f"got {error['ctx']['tag'][:60]!r}", one_of(error["ctx"]["tag"], known)
 
 

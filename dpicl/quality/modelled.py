@@ -110,8 +110,8 @@ def left_out(
     )
     apart = next((pair for pair in steps if not any({*pair} <= some for some in sums)), None)
     advice = (
-        f": how far {apart[1]} is from {apart[0]} is not in it. Where that matters state it as a "
-        f"column of its own, in place of this order: `total: {apart[1]}, parts: [{apart[0]}, …]`"
+        f": rows do not keep how far {apart[1]} is from {apart[0]}. Where that matters state it as "
+        f"a column of its own, in place of this order: `total: {apart[1]}, parts: [{apart[0]}, …]`"
         if apart
         else ""
     )

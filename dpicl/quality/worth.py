@@ -54,10 +54,7 @@ a refusal.
 """
 MOSTLY = 0.5
 """Of all rows in one bin: that is said, and where in it they lie is not known."""
-UNPAIRED = (
-    "no pair of columns was counted: what two of them have in common, but for the label, is not in "
-    "the rows"
-)
+UNPAIRED = "no pair of columns was counted: rows do not have what two of them have in common"
 _MOST_EPSILON = 1e6
 _KEPT = 0.5
 """Equation (3)."""

@@ -159,6 +159,20 @@ def test_what_holds_is_written_for_machines_and_people(place: Place, run: str) -
     assert "fingerprint" not in page + json.dumps(shown)
 
 
+@pytest.mark.parametrize("count", [83, 0])
+def test_relations_are_ours_to_check_and_stop_no_run(place: Place, count: int) -> None:
+    contract = shop(private=True) | {
+        "relations": [{"rising": ["age", "spent"]}, {"never": {"member": "yes", "bought": "no"}}]
+    }
+    install(place, contract, shop_rows(count))
+    validate.fn(ingested(), "shop")
+    shown = json.loads((verdicts(place) / "shop.json").read_text())
+    assert len(shown) == 10 and all(one["type"].startswith("expect_column_") for one in shown)
+    ours = place.home / "private" / VERDICTS / "r" / "validation" / "shop.json"
+    told = {one["column"]: one["holds"] for one in json.loads(ours.read_text())}
+    assert told["rising: [age, spent]"] is told["never: {member: yes, bought: no}"] is (count == 0)
+
+
 def test_an_own_expectation_that_does_not_hold_stops_the_run_and_tells_no_value(
     place: Place, run: str
 ) -> None:

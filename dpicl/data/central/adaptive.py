@@ -27,8 +27,9 @@ Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677
     (5)  the pair or triple s with the largest  | counts over (x_s, y) - N P |_1 - cells * noise -
          margin,  or none where all are below 0, by
          a noisy maximum                                                            a quarter of a
-         round; as many rounds as columns less one, or fewer, so that the noise of a pair is at most
-         three tenths of N: where that of (3) is then at most 7.5 % of the mean cell, else none
+         round; as many rounds as leave the noise of a pair at most three tenths of N, at most
+         columns less one; if that is fewer, none where the noise of (3) were more than 7.5 % of the
+         mean cell
     (6)  c_s   <- counts over (x_s, y) + noise, then (4)
          the rest of the round where none is the best: (3) once more, with all that is left
     (7)  c_j   <- n / b + s / (s + v) (counts over x_j + noise - n / b)      s the larger one of the
@@ -286,8 +287,8 @@ def _shrunk(count: NoisyMarginal, rows: float) -> NoisyMarginal:
 def _rounds(
     sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: StepBudget
 ) -> int:
-    """How often equation (5) is done at most: so often that pairs are not mostly noise, and never
-    where the columns would be, for pairs.
+    """How often equation (5) is done at most: as often as leaves little noise in a pair. Never
+    where that is for few pairs alone, and the columns would have much noise for them.
     """
     pairs = sorted(cells(sizes, scope) for scope in candidates if len(scope) == 2)
     if not pairs:

@@ -1,4 +1,5 @@
-"""Which private rows break a relation of their contract: of each by itself, and told nobody.
+"""Which private rows break a relation of their contract: of each by itself, and told to
+their holder alone.
 
 Guarantee   none spent here: a row's own affair, so that neighbours still differ in one row.
 """

@@ -24,6 +24,7 @@ from lab.benchmarks.real_model.conditions import (
 )
 from lab.benchmarks.real_model.results import BUNDLED, About, Answered, read_results
 
+Results = tuple[Sequence[Answered], Sequence[About]]
 ROOT = Path(__file__).parents[3]
 PAGE, README, BEGIN, END = (
     ROOT / "docs" / "real-model.md",
@@ -76,9 +77,6 @@ def with_table(readme: str, lines: Sequence[Answered], abouts: Sequence[About]) 
     """README.md with the part between its marks made anew."""
     before, _, rest = readme.partition(BEGIN)
     return f"{before}{BEGIN}\n{table_in_short(lines, abouts)}\n{END}{rest.partition(END)[2]}"
-
-
-Results = tuple[Sequence[Answered], Sequence[About]]
 
 
 def page(lines: Sequence[Answered], abouts: Sequence[About], beside: Results = ((), ())) -> str:

@@ -330,16 +330,22 @@ def test_numbers_that_no_contract_can_read_are_left_out_with_the_reason(tmp_path
     [
         ({"encoding": "utf-8", "dialect": {"delimiter": ","}}, {}),
         ({"encoding": "no such one", "dialect": "dialect.json"}, {}),
+        ({"encoding": "a\0b", "dialect": {"delimiter": "^"}}, {}),
+        ({"encoding": "iso-8859-15", "dialect": {"delimiter": ""}}, {}),
+        ({"encoding": "utf-8-sig"}, {}),
         ({"encoding": "ISO-8859-1"}, {"encoding": "latin-1"}),
         ({"encoding": "cp1252"}, {"encoding": "windows-1252"}),
         ({"encoding": "UTF16"}, {"encoding": "utf-16"}),
         ({"dialect": {"delimiter": ";"}}, {"delimiter": ";"}),
         ({"dialect": {"csv": {"delimiter": "\t"}}}, {"delimiter": "\t"}),
-        ({"path": "customers.tsv", "dialect": {"delimiter": "\t"}}, {}),
     ],
 )
 def test_how_a_file_is_written_is_read_too(
     of_file: dict[str, Any], written: dict[str, str], tmp_path: Path
 ) -> None:
     resource = {"path": "customers.csv", "schema": {"fields": FIELDS}, **of_file}
-    assert read({"resources": [resource]}, tmp_path).written == written
+    content = {"resources": [resource]}
+    assert read(content, tmp_path).written == written
+    of_tabs = read(content, tmp_path, "customers.tsv", "customers").written
+    assert of_tabs == {key: value for key, value in written.items() if key == "encoding"}
+    assert read(content, tmp_path, "customers.parquet", "customers").written == {}
