@@ -20,6 +20,7 @@ from dpicl.contract.columns import Column
 from dpicl.contract.columns.category import CategoryColumn
 from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.relations import Never, Order, Relation, Sum, sums_of
+from dpicl.ground.errors import one_of
 
 _MOST_ROWS = 1 << 10
 """Kinds of rows that are tried."""
@@ -47,13 +48,14 @@ def _each(relations: tuple[Relation, ...], columns: dict[str, Column]) -> Proble
         key = f"relations.{index}"
         unknown = [name for name in relation.columns if name not in columns]
         if unknown:
-            yield key, f"names {unknown[0]}, which is no column", "columns of this contract"
+            expected = one_of(unknown[0], columns, " of this contract")
+            yield key, f"names {unknown[0]}, which is no column", expected
         elif len(set(relation.columns)) < len(relation.columns):
             (twice, *_) = (name for name in relation.columns if relation.columns.count(name) > 1)
             yield key, f"names {twice} twice", "distinct columns"
         else:
             yield from relation.problems(columns, key)
-            if str(relation) in map(str, relations[:index]):
+            if relation in relations[:index]:
                 yield key, f"states `{relation}` again", "each relation once"
             totals = [other.total for other in relations[:index] if isinstance(other, Sum)]
             if isinstance(relation, Sum) and relation.total in totals:

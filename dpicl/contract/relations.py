@@ -81,8 +81,8 @@ class Sum(Frozen):
             types = sorted(column.type for column in parts)
             if types != sorted([total.type, *["integer"] * (len(parts) - 1)]):
                 expected = (
-                    "numbers of numbers; of a date another date and whole numbers of days, of a "
-                    "datetime another one and whole numbers of seconds"
+                    "parts that are numbers of a total that is one; a date and whole numbers of "
+                    "days of a date; a datetime and whole numbers of seconds of a datetime"
                 )
                 yield key, f"adds up {' and '.join(types)} to the type {total.type}", expected
                 return

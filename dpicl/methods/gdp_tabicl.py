@@ -102,9 +102,15 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return ()
 
     def refuse(self, contract: Contract, point: Point[GdpOptions]) -> None:
-        """A number of shots that the contract has no groups for; a subsample, or another division
-        of epsilon, of a series, which has none.
+        """A number of shots that the contract has no groups for; relations, which averages do not
+        keep; a subsample, or another division of epsilon, of a series, which has none.
         """
+        if contract.relations:
+            expected = (
+                f"a method that releases rows: averages do not keep the `relations` of "
+                f"{contract.name}"
+            )
+            raise ParameterError("method", self.name, expected)
         if point.shots not in contract.shots:
             raise ParameterError(
                 "shots",

@@ -20,6 +20,8 @@ from dpicl.ground.errors import DpiclError
 from dpicl.ground.types import MADE_ROWS, ReleasedRows
 from dpicl.quality.measures import Columns, marginal, total_variation
 
+_FEW = 0.1
+"""Of a model's rows that keep all relations."""
 ENOUGH, MOST_DRAWN = 1 << 12, 1 << 16
 """Rows of a simulated release that keep the contract's relations, and those they are taken from."""
 
@@ -115,8 +117,9 @@ def left_out(
         if apart
         else ""
     )
+    few = " Few do: are they right of these columns?" * (raking.share < _FEW)
     return (
-        f"Of the rows of its model {raking.share:.0%} keep the contract's `relations`. The others "
+        f"Of the rows of its model {raking.share:.0%} keep the contract's `relations`.{few} Others "
         f"are left out, and shares of the bins of single columns are brought back, to within "
         f"{off:.3f} ({name}): `quality()` is about rows as they are given out. What columns have "
         f"in common may differ more{advice}."

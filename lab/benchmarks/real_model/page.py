@@ -60,8 +60,8 @@ of ten or more are the same one. At ε = ∞ nothing is protected."""  # noqa: E
 _BESIDE = """## {name} beside it
 
 A base model, without a chat template, its weights rounded to about four bits: only to see whether what the first shows is that model's own. It
-answered in runs of its own, with `--model` and its GGUF file in place of `smollm2`, and wrote the texts of few-shot generation itself; parts that
-are not in the tables were not run. Everything is as above."""  # noqa: E501
+answered in runs of its own, with `--model` and its GGUF file in place of `smollm2`, and fewer queries; what is not in the tables was not run. The
+rest is as above."""  # noqa: E501
 _CONSTANT = 0.9
 """Share of answers from which on they are called the same."""
 

@@ -21,7 +21,7 @@ from dpicl.contract.load import contract_digest
 from dpicl.data.central.exact_counts import row_bins
 from dpicl.data.reading.checks import rules_of, violations
 from dpicl.data.reading.parse import typed_table
-from dpicl.ground.errors import DeclarationError
+from dpicl.ground.errors import DeclarationError, ParameterError
 from dpicl.ground.types import PrivateTable
 from dpicl.release.door import schema_contract
 from dpicl.release.rows import warnings_of
@@ -97,6 +97,14 @@ def test_every_released_row_keeps_them(method: str, tmp_path: Path) -> None:
         assert not ("sex is male" in text and "pregnant is yes" in text)
 
 
+def test_averages_which_keep_none_are_refused_before_the_charge(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="averages do not keep the `relations` of stays"):
+        dpicl.protect(
+            rows(200), SCHEMA, epsilon=1, account="stays", method="gdp_tabicl", home=tmp_path
+        )
+    assert dpicl.Session(tmp_path).budget() == ()
+
+
 def test_demonstrations_show_sums_that_add_up(tmp_path: Path) -> None:
     release = dpicl.protect(rows(4000), SCHEMA, epsilon=3, account="sums", budget=3, home=tmp_path)
     texts = [text for text, _ in release.demonstrations(32).pairs]
@@ -167,7 +175,8 @@ def test_a_private_row_that_breaks_one_is_missing_there_and_no_other_row_is_move
 @pytest.mark.parametrize(
     ("relation", "told"),
     [
-        ({"rising": ["checkin", "left"]}, "names left, which is no column"),
+        ({"rising": ["checkin", "left"]}, "names left, which is no column; expected one of"),
+        ({"rising": ["checkin", "checkuot"]}, "did you mean 'checkout'"),
         (
             {"rising": ["checkin", "room"]},
             r"names checkin \(of the type date\), room \(of the type ",
@@ -295,6 +304,9 @@ def test_one_stated_twice_is_refused_and_one_of_less_is_another() -> None:
     """Both are counted, and neither is taken for the other."""
     with pytest.raises(DeclarationError, match="relations.1: states `rising: .*` again"):
         contract_of([CHECKIN, CHECKIN])
+    turned = {"never": {"pregnant": "yes", "sex": "male"}}
+    with pytest.raises(DeclarationError, match="relations.1: states `never: .*` again"):
+        contract_of([never("male", "pregnant", "yes"), turned])
     contract = contract_of([CHECKIN, CHECKIN | {"or_equal": True}])
     texts = rows(20).assign(checkin="2026-03-01", checkout="2026-03-01").astype(str)
     table = typed_table(pa.Table.from_pandas(texts, preserve_index=False), contract, "rows")
