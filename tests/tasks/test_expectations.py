@@ -124,8 +124,8 @@ def run(place: Place) -> str:
     return ingested()
 
 
-def ingested() -> str:
-    run = str(make_plan("private", grid_of("shop"), "r"))
+def ingested(*methods: str) -> str:
+    run = str(make_plan("private", grid_of("shop", *methods), "r"))
     ingest.fn(run, "shop")
     return run
 
@@ -165,7 +165,7 @@ def test_relations_are_ours_to_check_and_stop_no_run(place: Place, count: int) -
         "relations": [{"rising": ["age", "spent"]}, {"never": {"member": "yes", "bought": "no"}}]
     }
     install(place, contract, shop_rows(count))
-    validate.fn(ingested(), "shop")
+    validate.fn(ingested("mst_tabicl"), "shop")
     shown = json.loads((verdicts(place) / "shop.json").read_text())
     assert len(shown) == 10 and all(one["type"].startswith("expect_column_") for one in shown)
     ours = place.home / "private" / VERDICTS / "r" / "validation" / "shop.json"
