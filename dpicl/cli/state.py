@@ -183,7 +183,7 @@ def fetch(
         ),
     ],
 ) -> None:
-    """Bring a model's files to this machine before a run does. Prints the folder that holds them."""
+    """Bring a model's files to this machine before a run does. Prints the folder that has them."""
     from dpicl.models.local.gguf_file import gguf_file, is_gguf
     from dpicl.models.local.model_files import find_model_files
     from dpicl.release.pipelines import model_named
