@@ -213,12 +213,9 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
     schema = None
     if wanted.schema:
         schema = read_schema(wanted.schema, place.name, wanted.table, written)
-        is_seen = place.is_file() and not written.get("delimiter")  # a comma is not stated
-        of_schema = {
-            key: value
-            for key, value in schema.written.items()
-            if not (is_seen and key == "delimiter")
-        }
+        of_schema = dict(schema.written)
+        if place.is_file():  # its first line says that, and of a comma nothing
+            of_schema.pop("delimiter", None)
         written = {**of_schema, **written}
     if schema and schema.stated:
         blank = Draft(name, file, schema.columns, None, ())

@@ -36,9 +36,10 @@ def check_relations(relations: tuple[Relation, ...], columns: dict[str, Column])
         expected = "no total among the parts of its own sum, or of theirs"
         problems.append(("relations", "has sums that add up each other", expected))
     if not problems and (against := _contradiction(relations, columns)):
-        told = "; ".join(map(str, against))
-        expected = "relations that a row within the bounds can keep together"
-        problems.append(("relations", f"cannot hold together: {told}", expected))
+        together = " together" * (len(against) > 1)
+        key = "relations" if together else f"relations.{relations.index(against[0])}"
+        rule = f"cannot hold{together}: {'; '.join(map(str, against))}"
+        problems.append((key, rule, f"what a row within the bounds can keep{together}"))
     yield from problems
 
 

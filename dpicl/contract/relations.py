@@ -7,7 +7,6 @@ missing, where they may be, and how many rows do is told to their holder alone.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -37,19 +36,11 @@ class Order(Frozen):
         return f"rising: [{', '.join(self.rising)}]{', or_equal: true' * self.or_equal}"
 
     def problems(self, columns: dict[str, Column], key: str) -> Problems:
-        """Why no row can keep it."""
+        """What in it has no meaning."""
         some = _numbers(columns, self.rising)
         kinds = {"number" if column.plain else column.type for column in some}
         if len(some) < len(self.rising) or len(kinds) > 1:
             yield key, f"names {_typed(columns, self.rising)}", "numbers, or dates of one type"
-            return
-        least = -math.inf
-        for name, column in zip(self.rising, some, strict=True):
-            low, high = column.bounds
-            if high < least or (high == least and not self.or_equal):
-                yield key, f"cannot hold within the bounds of {name}", "bounds that a row can keep"
-                return
-            least = max(least, low)
 
 
 class Sum(Frozen):
@@ -70,7 +61,7 @@ class Sum(Frozen):
         return f"total: {self.total}, parts: [{', '.join(self.parts)}]"
 
     def problems(self, columns: dict[str, Column], key: str) -> Problems:
-        """Why no row can keep it."""
+        """What in it has no meaning."""
         some = _numbers(columns, self.columns)
         if len(some) < len(self.columns):
             expected = "numbers; or a date and whole days after it"
@@ -85,11 +76,6 @@ class Sum(Frozen):
                     "days of a date; a datetime and whole numbers of seconds of a datetime"
                 )
                 yield key, f"adds up {' and '.join(types)} to the type {total.type}", expected
-                return
-        low, high = (math.fsum(column.bounds[end] for column in parts) for end in (0, 1))
-        if low > total.bounds[1] or high < total.bounds[0]:
-            expected = "bounds that a row can keep"
-            yield key, f"cannot hold within the bounds of {self.total}", expected
 
 
 class Never(Frozen):
@@ -108,20 +94,14 @@ class Never(Frozen):
         return f"never: {{{', '.join(f'{name}: {word}' for name, word in self.never.items())}}}"
 
     def problems(self, columns: dict[str, Column], key: str) -> Problems:
-        """Why no row can keep it."""
-        sizes = []
+        """What in it has no meaning."""
         for name, category in self.never.items():
             column = columns[name]
             if not isinstance(column, CategoryColumn):
                 yield key, f"names {_typed(columns, (name,))}", "columns of categories"
-                return
-            if category not in column.categories:
+            elif category not in column.categories:
                 few = ", ".join(map(str, column.categories[:10]))
                 yield key, f"names {category!r}, which is no category of {name}", f"one of: {few}"
-                return
-            sizes.append(len(column.categories))
-        if max(sizes) == 1:
-            yield key, "cannot hold: no other categories are listed", "what a row can keep"
 
 
 def _typed(columns: dict[str, Column], names: Iterable[str]) -> str:

@@ -117,7 +117,7 @@ def left_out(
         if apart
         else ""
     )
-    few = " Few do: are they right of these columns?" * (raking.share < _FEW)
+    few = " Few do: are they right for these columns?" * (raking.share < _FEW)
     return (
         f"Of the rows of its model {raking.share:.0%} keep the contract's `relations`.{few} Others "
         f"are left out, and shares of the bins of single columns are brought back, to within "

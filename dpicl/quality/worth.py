@@ -54,7 +54,7 @@ a refusal.
 """
 MOSTLY = 0.5
 """Of all rows in one bin: that is said, and where in it they lie is not known."""
-UNPAIRED = "no pair of columns was counted: rows do not have what two of them have in common"
+UNPAIRED = "no pair of columns was counted: rows do not show how two columns depend on each other"
 _MOST_EPSILON = 1e6
 _KEPT = 0.5
 """Equation (3)."""

@@ -128,7 +128,7 @@ def _rule(check: Check, column: str | None, contract: Contract) -> DataRule:
 def _count(table: pa.Table, rule: DataRule, contract: Contract) -> int:
     """How many values, rows or labels break a rule."""
     if rule.rule == RELATION:
-        (relation,) = (one for one in contract.relations if str(one) == rule.column)
+        relation = next(one for one in contract.relations if str(one) == rule.column)
         return int(breaks_of(Table(table), relation, contract).sum())
     if rule.rule == "row_count":
         return max(0, int(rule.at_least or 0) - int(table.num_rows))

@@ -22,7 +22,14 @@ from lab.benchmarks.real_model.conditions import (
     directions,
     other_models,
 )
-from lab.benchmarks.real_model.results import BUNDLED, About, Answered, read_results
+from lab.benchmarks.real_model.results import (
+    BUNDLED,
+    GEMMA,
+    MODEL,
+    About,
+    Answered,
+    read_results,
+)
 
 Results = tuple[Sequence[Answered], Sequence[About]]
 ROOT = Path(__file__).parents[3]
@@ -32,7 +39,6 @@ PAGE, README, BEGIN, END = (
     "<!-- real model -->",
     "<!-- end -->",
 )
-MODEL, GEMMA = "smollm2", "gemma3-270m"
 NAMES = {MODEL: "SmolLM2-135M-Instruct", GEMMA: "Gemma 3 270M", BUNDLED: "bundled"}
 NONE_YET = (
     "No results with a large language model exist yet; the bundled one has 3.5 million parameters "

@@ -43,6 +43,7 @@ from dpicl.runs.results import MANIFEST
 from dpicl.runs.run_folder import Plan, UnitFolder, open_unit, read_plan
 
 RESULTS = Path(__file__).with_name("results")
+MODEL, GEMMA = "smollm2", "gemma3-270m"
 BUNDLED, TRUTH, FITTED = "bundled", "truth", ("lr", "gb")
 _ASIDE = ("content-free", "majority")
 
@@ -142,9 +143,7 @@ def _stopped(run: Path, plan: Plan) -> str:
     return f"Stopped before its end, without {', '.join(named)}."
 
 
-def read_results(
-    folder: Path = RESULTS, model: str = "smollm2"
-) -> tuple[list[Answered], list[About]]:
+def read_results(folder: Path = RESULTS, model: str = MODEL) -> tuple[list[Answered], list[About]]:
     """All that is kept of runs with a model."""
     lines, abouts = [], []
     for path in sorted(folder.glob(f"*.{model}.json")):
