@@ -462,7 +462,9 @@ def _strength(
         for chance in np.sort(chances(middle, scores, of_label), axis=0).T:
             others = np.cumsum(1 - chance) - (1 - chance) / 2
             aucs.append(chance @ others / (chance.sum() * (1 - chance).sum()))
-        low, high = (middle, high) if np.mean(aucs) < goal else (low, middle)
+        if abs(short := goal - np.mean(aucs)) < _CLOSE / 5:
+            return middle
+        low, high = (middle, high) if short > 0 else (low, middle)
     return (low + high) / 2
 
 
@@ -485,5 +487,8 @@ def _class_chances(strength: float, scores: np.ndarray, of_label: np.ndarray) ->
     """Of every class, each with a score of its own: shape (rows, answers)."""
     x, b = strength * scores, np.log(of_label)
     for _ in range(20):
-        b += np.log(of_label / np.maximum(softmax(x[:_SAMPLE] + b, axis=1).mean(axis=0), 1e-12))
+        apart = np.log(of_label / np.maximum(softmax(x[:_SAMPLE] + b, axis=1).mean(axis=0), 1e-12))
+        b += apart
+        if np.abs(apart).max() < _CLOSE:
+            break
     return np.asarray(softmax(x + b, axis=1))
