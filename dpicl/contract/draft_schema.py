@@ -52,6 +52,18 @@ _SQL_TYPES = (
     (r"(timestamp|datetime)\w*( with(out)? time zone)?", "datetime"),
 )
 """(pattern of a database's type, the same of a Table Schema)."""
+_JAVA = {
+    **dict.fromkeys(("yyyy", "uuuu"), "%Y"),
+    **dict.fromkeys(("M", "MM"), "%m"),
+    **dict.fromkeys(("d", "dd"), "%d"),
+    **dict.fromkeys(("H", "HH"), "%H"),
+    "MMM": "%b",
+    "hh": "%I",
+    "a": "%p",
+    "mm": "%M",
+    "ss": "%S",
+}
+"""{field of a Java form of dates: the same of Python}."""
 _ARROW_TYPES = {
     "boolean": (pa.types.is_boolean,),
     "integer": (pa.types.is_integer,),
@@ -418,6 +430,16 @@ def _dbt_test(test: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return str(name).rpartition(".")[2], stated
 
 
+def _strptime(form: str) -> str:
+    """A form of dates as Java writes it, as Python does; as it is where that has none."""
+    if not form or re.match(r"[yu]{4}-MM-dd", form):
+        return "default"
+    parts = re.findall(r"'([^']*)'|(([A-Za-z])\3*)|([^A-Za-z']+)", form)
+    if any(field and field not in _JAVA for _, field, _, _ in parts):
+        return form
+    return "".join(word or _JAVA.get(field, other) for word, field, _, other in parts)
+
+
 def _of_odcs(table: _OdcsTable, where: str, *, of_ours: bool) -> list[Told]:
     """Columns of an ODCS data contract. A check that some values may fail lists none."""
     told = []
@@ -438,8 +460,6 @@ def _of_odcs(table: _OdcsTable, where: str, *, of_ours: bool) -> list[Told]:
         kind = column.logical_type or physical
         if kind == "date" and physical == "datetime":  # before version 3.1 there was no other
             kind = physical
-        pattern = re.sub(r"[^A-Za-z-]", "", str(options.get("format", "")))[:10]
-        form = "default" if pattern in ("", "yyyy-MM-dd") else pattern
         custom = {one.get("property"): one.get("value") for one in column.custom}
         more = custom.get(MORE) or {} if of_ours else None
         if isinstance(more, dict) and "categories" in more:
@@ -447,6 +467,7 @@ def _of_odcs(table: _OdcsTable, where: str, *, of_ours: bool) -> list[Told]:
             more = {key: value for key, value in more.items() if key != "categories"}
         meaning = column.description or column.business_name
         named = column.physical_name or column.name
+        form = _strptime(str(options.get("format", "")))
         told.append(_told(named, kind, limits, meaning, where, custom.get(GROUPS), form, more))
     return told
 

@@ -95,7 +95,9 @@ schema:
       - {name: opened, logicalType: date, physicalType: timestamp(3),
          logicalTypeOptions: {minimum: "2020-01-01 00:00:00", maximum: "2021-01-01 00:00:00",
                               format: "yyyy-MM-dd HH:mm:ss"}}
-      - {name: closed, logicalType: date, logicalTypeOptions: {format: dd/MM/yyyy}}
+      - {name: closed, logicalType: date,
+         logicalTypeOptions: {format: dd/MM/yyyy, maximum: 31/12/2024}}
+      - {name: paid, logicalType: date, logicalTypeOptions: {format: "EEE, d MMM yyyy"}}
       - name: unit
         logicalType: string
         required: false
@@ -193,9 +195,11 @@ def test_what_an_odcs_data_contract_says_of_a_table(tmp_path: Path) -> None:
         "opened": ("datetime", days, False),
         "unit": ("category", ("pounds", "kg"), True),
         "state": ("category", (), False),
+        "closed": ("date", (None, "2024-12-31"), False),
         "cover": ("real", (None, None), False),
     }
-    assert set(schema.ignored) == {"id", "closed", "lines", "at"}
+    assert schema.written == {"dates": {"closed": "%d/%m/%Y"}}
+    assert set(schema.ignored) == {"id", "paid", "lines", "at"}
 
 
 def test_a_table_schema_says_which_column_is_a_key(tmp_path: Path) -> None:
