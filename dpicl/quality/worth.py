@@ -424,9 +424,9 @@ class Quality:
         worst = max(self.numbers, key=lambda one: one.cumulative)
         mean = fmean(one.cumulative for one in self.numbers)
         true = [one.true for one in self.numbers if one.true is not None]
-        in_truth = f" (in truth, below any number, {fmean(true):.3f})" if true else ""
+        in_truth = f" (in truth, below any value, {fmean(true):.3f})" if true else ""
         yield (
-            f"error of shares below a number: {mean:.3f} on average{in_truth}; largest "
+            f"error of the share of rows below a value: {mean:.3f} on average{in_truth}; largest "
             f"{worst.column} {worst.cumulative:.3f}"
         )
         means = {one.column: one.mean for one in self.numbers if one.mean is not None}
@@ -493,7 +493,7 @@ class Quality:
         ]
         lines += [
             (
-                "shares below a number",
+                "share of rows below a value",
                 number.column,
                 number.cumulative,
                 None,

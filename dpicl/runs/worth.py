@@ -1,6 +1,6 @@
 """What the releases of a run are worth, for its report: of private rows a few released ones,
 sentences on their quality, and shares of their columns with errors; of a benchmark in a small run
-the first release beside the true rows, which are public.
+the first release beside the true rows, which are public, unless these are read in batches.
 
 Guarantee   none spent: post-processing of what was released.
 """
@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell
+from dpicl.data.reading.files import in_batches
 from dpicl.data.values import RowForm
 from dpicl.ground.files import write_json
 from dpicl.ground.randomness import Draws
@@ -102,8 +103,8 @@ def _opened(unit: UnitFolder, method: TabularMethod[Any], contract: Contract) ->
 def _known_truth(
     unit: UnitFolder, method: TabularMethod[Any], contract: Contract
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The release of the least epsilon, if the label is one of classes."""
-    if contract.target.kind not in ("binary", "classes"):
+    """The release of the least epsilon, if the label is one of classes and rows fit in memory."""
+    if contract.target.kind not in ("binary", "classes") or in_batches(contract):
         return
     for opened in islice(_opened(unit, method, contract), 1):
         train, test = unit.rows.train(), unit.rows.test()

@@ -14,11 +14,13 @@ import pytest
 from dpicl.data.reading.files import Survey
 from dpicl.ground.errors import RunError
 from dpicl.release.table_files import Batches
+from dpicl.report import report_steps
 from dpicl.runs.execute import InProcess, Step, run_units
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import rows_of
+from dpicl.runs.worth import WORTH
 from tasks.stages import charge, count, ingest, prepare, split
-from tests.harness import SMALL, Place, content, edited
+from tests.harness import SMALL, Place, content, edited, install, shop
 from tests.tasks.in_batches import attempt, install_folder, small_batches
 from tests.tasks.test_killed_at_every_file import check_modes
 
@@ -126,3 +128,18 @@ def test_a_table_is_cut_into_two_pieces_of_work_for_each_worker(
     run_units(run, executor)
     pieces = [step.references[2:] for step in submitted if step.stage.name in ("prepare", "count")]
     assert pieces == 2 * [(part, parts) for part in range(parts)]
+
+
+def test_true_rows_that_are_read_in_batches_are_shown_beside_no_release(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them would be in memory at once."""
+    install(place, shop("few"))
+    small_batches(monkeypatch)
+    install_folder(place)
+    shown = {}
+    for name in ("few", "shop"):
+        run = make_plan("private", {**GRID, "datasets": [name], "methods": ["mst_tabicl"]}, name)
+        run_units(run, InProcess(), report_steps(run))
+        shown[name] = [file for file in content(run) if file.endswith(WORTH)]
+    assert shown["few"] and not shown["shop"]

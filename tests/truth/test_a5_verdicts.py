@@ -62,70 +62,98 @@ def of_one_label(rows: Sequence[SourceRow]) -> list[SourceRow]:
     return [{**row, "member": "no"} for row in rows]
 
 
-CASES: dict[str, tuple[Declaration, list[dict[str, Any]], Change | None, Change, Command]] = {
-    "a number too large": (Declaration(), [], None, first(spent=104), run("gdp_tabicl")),
-    "a number too small": (Declaration(), [], None, first(spent=-1), run("mst_tabicl")),
-    "far outside": (Declaration(), [WARN["in_bounds"]], None, first(spent=10**9), run("tab_pe")),
-    "in a folder": (Declaration("folder"), [], None, first(spent=104), run("gdp_tabicl")),
-    "in a query": (Declaration("query"), [], None, first(spent=104), run("gdp_tabicl")),
-    "in batches": (Declaration("batches"), [], None, first(spent=104), run("gdp_tabicl")),
-    "of a person": (Declaration(person=True), [], None, first(spent=104), run("mst_tabicl")),
+NEVER = {"never": {"city": "south", "member": "yes"}}
+
+
+def that_keep(rows: Sequence[SourceRow]) -> list[SourceRow]:
+    """Members live elsewhere."""
+    return [{**row, "city": "north"} if row["member"] == "yes" else row for row in rows]
+
+
+CASES: dict[str, tuple[Declaration, dict[str, Any], Change | None, Change, Command]] = {
+    "a number too large": (Declaration(), {}, None, first(spent=104), run("gdp_tabicl")),
+    "a number too small": (Declaration(), {}, None, first(spent=-1), run("mst_tabicl")),
+    "far outside": (
+        Declaration(),
+        {"checks": [WARN["in_bounds"]]},
+        None,
+        first(spent=10**9),
+        run("tab_pe"),
+    ),
+    "in a folder": (Declaration("folder"), {}, None, first(spent=104), run("gdp_tabicl")),
+    "in a query": (Declaration("query"), {}, None, first(spent=104), run("gdp_tabicl")),
+    "in batches": (Declaration("batches"), {}, None, first(spent=104), run("gdp_tabicl")),
+    "of a person": (Declaration(person=True), {}, None, first(spent=104), run("mst_tabicl")),
     "of rows held out too": (
         Declaration(measured="held-out rows"),
-        [],
+        {},
         None,
         first(spent=104),
         run("gdp_tabicl"),
     ),
     "where rows are replaced": (
         Declaration(neighbours="replace-one"),
-        [],
+        {},
         None,
         first(spent=104),
         run("ldp_tabicl"),
     ),
-    "a row twice": (Declaration(), [WARN["unique"]], different, again, run("gdp_tabicl")),
+    "a row twice": (
+        Declaration(),
+        {"checks": [WARN["unique"]]},
+        different,
+        again,
+        run("gdp_tabicl"),
+    ),
     "a value twice": (
         Declaration(),
-        [{**WARN["unique"], "column": "spent"}],
+        {"checks": [{**WARN["unique"], "column": "spent"}]},
         different,
         again,
         run("mst_tabicl"),
     ),
     "a row too few": (
         Declaration(),
-        [{**WARN["row_count"], "at_least": 40}],
+        {"checks": [{**WARN["row_count"], "at_least": 40}]},
         None,
         lambda rows: rows[1:],
         run("gdp_tabicl"),
     ),
     "a label of no row": (
         Declaration(),
-        [WARN["both_labels"]],
+        {"checks": [WARN["both_labels"]]},
         of_one_label,
         first(member="yes"),
         run("gdp_tabicl"),
     ),
     "a label of too few": (
         Declaration(),
-        [{**WARN["both_labels"], "at_least": 20}],
+        {"checks": [{**WARN["both_labels"], "at_least": 20}]},
         None,
         first(member="yes"),
         run("mst_tabicl"),
     ),
     "a text too long": (
         Declaration("texts"),
-        [],
+        {},
         None,
         first(body="x" * 61),
         run("few_shot_generation"),
     ),
-    "in a release by itself": (Declaration(), [], None, first(spent=104), protect("gdp_tabicl")),
+    "a row that breaks a relation": (
+        Declaration(),
+        {"relations": [NEVER]},
+        that_keep,
+        first(**NEVER["never"]),
+        run("mst_tabicl"),
+    ),
+    "in a release by itself": (Declaration(), {}, None, first(spent=104), protect("gdp_tabicl")),
 }
 
 
 @contextmanager
-def apart(declaration: Declaration, checks: list[dict[str, Any]]) -> Iterator[World]:
+def apart(declaration: Declaration, stated: dict[str, Any]) -> Iterator[World]:
+    """With what its contract states beside that."""
     with (
         new_world(declaration) as world,
         world.entered(),
@@ -134,21 +162,19 @@ def apart(declaration: Declaration, checks: list[dict[str, Any]]) -> Iterator[Wo
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(files, "BATCH_ROWS", 8)
-        if checks:
+        if stated:
             file = world.root / "contracts" / f"{NAME}.yaml"
             file.write_text(
-                yaml.safe_dump(
-                    {**yaml.safe_load(file.read_text()), "checks": checks}, sort_keys=False
-                )
+                yaml.safe_dump({**yaml.safe_load(file.read_text()), **stated}, sort_keys=False)
             )
         yield world
 
 
 def seen(name: str) -> tuple[list[Observation], list[Any]]:
     """What leaves of both sources, and their verdicts in the private home."""
-    declaration, checks, before, change, command = CASES[name]
+    declaration, stated, before, change, command = CASES[name]
     shown, verdicts, replay = [], [], ReplayedDraws()
-    with apart(declaration, checks) as world:
+    with apart(declaration, stated) as world:
         rows = (before or list)(base_rows(declaration))
         for source in (rows, change(rows)):
             world.forget()
@@ -253,7 +279,7 @@ OF_ROWS = {
 def test_no_file_of_a_run_says_how_long_rows_were_read(
     declaration: Declaration, method: str, public: set[str]
 ) -> None:
-    with apart(declaration, []) as world:
+    with apart(declaration, {}) as world:
         world.put(base_rows(declaration), declaration.kind)
         assert run(method)().code == 0
         folder = Settings.current().runs / "audited"
@@ -268,7 +294,7 @@ def test_no_file_of_a_run_says_how_long_rows_were_read(
 
 def test_what_stays_is_for_its_owner_until_the_run_goes() -> None:
     declaration = Declaration()
-    with apart(declaration, []) as world:
+    with apart(declaration, {}) as world:
         world.put(base_rows(declaration), declaration.kind)
         assert run("gdp_tabicl")().code == 0
         private = world.home / "private"
@@ -295,7 +321,7 @@ def test_what_stays_is_for_its_owner_until_the_run_goes() -> None:
 
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_verdicts_of_a_run_that_is_elsewhere_go_when_they_are_old(is_kept: bool) -> None:
-    with apart(Declaration(), []) as world:
+    with apart(Declaration(), {}) as world:
         folder = Settings.current().private(VERDICTS, "elsewhere", "validation")
         (file := folder / f"{NAME}.json").write_text("[]")
         for path in (file, folder):
@@ -318,7 +344,7 @@ def test_a_person_at_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch, kind: A
         Declaration(kind),
         {"spent": 104} if kind != "texts" else {"body": "x" * 61},
     )
-    with apart(declaration, []) as world:
+    with apart(declaration, {}) as world:
         world.put(first(**spoilt)(base_rows(declaration)), kind)
         monkeypatch.setattr(sys, "stderr", terminal := Terminal())
         folder = make_plan(
@@ -341,7 +367,7 @@ def test_a_person_at_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch, kind: A
 def test_a_refusal_by_a_rule_that_is_stated_says_which() -> None:
     """And its verdicts are the holder's as well."""
     declaration = Declaration()
-    with apart(declaration, [{**WARN["in_bounds"], "severity": "fail"}]) as world:
+    with apart(declaration, {"checks": [{**WARN["in_bounds"], "severity": "fail"}]}) as world:
         world.put(first(spent=104)(base_rows(declaration)), declaration.kind)
         refused = observed(world, run("gdp_tabicl"))
         assert refused.code == 2 and "breaks in_bounds" in refused.error
@@ -419,7 +445,7 @@ def expected(
 @pytest.mark.quick("a mean")
 @pytest.mark.parametrize("name", OWN)
 def test_an_own_expectation_that_warns_is_the_holder_s(name: str) -> None:
-    with apart(Declaration(), []) as world:
+    with apart(Declaration(), {}) as world:
         rows, arrived = base_rows(Declaration()), list[Any]()
         before = expected(world, name, {"severity": "warning"}, rows, arrived)
         after = expected(world, name, {"severity": "warning"}, OWN[name][2](rows), arrived)
@@ -435,7 +461,7 @@ def test_an_own_expectation_that_warns_is_the_holder_s(name: str) -> None:
     "severity", [{}, {"severity": "critical"}], ids=["nothing said", "critical"]
 )
 def test_one_that_is_critical_stops_a_run(severity: dict[str, str]) -> None:
-    with apart(Declaration(), []) as world:
+    with apart(Declaration(), {}) as world:
         rows = base_rows(Declaration())
         said, _, held = expected(world, "a mean", severity, OWN["a mean"][2](rows), [])
     assert said == f"refused: {NAME}: column 'spent': breaks your own {MEAN}" and held == [False]
@@ -447,7 +473,7 @@ def test_pages_of_an_orchestrator_that_show_verdicts_are_seen(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(Verdicts, "is_public", property(lambda _: True))
-    with apart(Declaration(), []) as world:
+    with apart(Declaration(), {}) as world:
         rows, arrived = base_rows(Declaration()), list[Any]()
         expected(world, name, {"severity": "warning"}, rows, arrived)
         expected(

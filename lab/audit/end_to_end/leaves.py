@@ -290,6 +290,7 @@ RUNS = (
         for name, what in {
             "values.parquet": "what was released, as a table",
             "demonstrations.json": "demonstrations",
+            "worth.json": "released rows, and what is known of their quality",
             "forms.json": "how many of the released texts have the form that their contract states",
             "prompts.parquet": "prompts of released demonstrations and public queries",
             "scored/NUMBER.npz": "a model's answers to them",
