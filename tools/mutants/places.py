@@ -14,7 +14,10 @@ import yaml
 
 PACKAGES = ("dpicl", "tasks", "flows", "infra")
 _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Steps = tuple[ast.AST, ...]
+_Node = tuple[ast.AST, _Steps, str]
+"""A node, what encloses it, outermost first, and names of the scopes, its own too, as `.a.b.`."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Product:
     root: Path
     sources: dict[str, bytes] = field(init=False)
     _trees: dict[str, ast.Module] = field(default_factory=dict, init=False)
+    _nodes: dict[str, Sequence[_Node]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         files = [
@@ -77,7 +81,12 @@ class Product:
         words = [*_names(ast.parse(textwrap.dedent(mutant.old))), *mutant.within.split(".")]
         wanted = [word.encode() for word in words]
         files = [name for name, text in self.sources.items() if all(map(text.__contains__, wanted))]
-        return [(name, place) for name in files for place in _places(self.tree(name), mutant)]
+        return [(name, place) for name in files for place in _places(self._walked(name), mutant)]
+
+    def _walked(self, name: str) -> Sequence[_Node]:
+        if name not in self._nodes:
+            self._nodes[name] = [*_walk(self.tree(name), (), ".")]
+        return self._nodes[name]
 
     def mutated(self, mutant: Mutant) -> tuple[str, bytes] | None:
         """The file with the mistake in it, or None where the piece stands nowhere or twice."""
@@ -88,10 +97,11 @@ class Product:
         return name, _mutated(self.sources[name], place, mutant)
 
 
-def _places(tree: ast.Module, mutant: Mutant) -> Iterator[Place]:
+def _places(nodes: Sequence[_Node], mutant: Mutant) -> Iterator[Place]:
     body, _ = _pieces(mutant)
-    for node, around in _walk(tree, ()):
-        if not _is_within((*around, node), mutant.within):
+    scope = f".{mutant.within}." if mutant.within else ""
+    for node, around, scopes in nodes:
+        if scope not in scopes:
             continue
         if isinstance(body, ast.expr):
             if _same(node, body):
@@ -119,16 +129,12 @@ def _pieces(mutant: Mutant) -> tuple[ast.expr, ast.expr] | tuple[list[ast.stmt],
     return old, new
 
 
-def _walk(node: ast.AST, around: _Steps) -> Iterator[tuple[ast.AST, _Steps]]:
-    yield node, around
+def _walk(node: ast.AST, around: _Steps, scopes: str) -> Iterator[_Node]:
+    if isinstance(node, _SCOPES):
+        scopes = f"{scopes}{node.name}."
+    yield node, around, scopes
     for child in ast.iter_child_nodes(node):
-        yield from _walk(child, (*around, node))
-
-
-def _is_within(around: _Steps, within: str) -> bool:
-    scopes = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    names = ".".join(node.name for node in around if isinstance(node, scopes))
-    return not within or f".{within}." in f".{names}."
+        yield from _walk(child, (*around, node), scopes)
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -145,10 +151,10 @@ def _same(tree: Any, other: Any) -> bool:
         return alike and all(map(_same, tree, other))
     if not isinstance(tree, ast.AST):
         return type(tree) is type(other) and bool(tree == other)
+    if type(tree) is not type(other):
+        return False
     fields = [name for name in tree._fields if name not in ("kind", "type_comment")]
-    return type(tree) is type(other) and all(
-        _same(getattr(tree, name, None), getattr(other, name, None)) for name in fields
-    )
+    return all(_same(getattr(tree, name, None), getattr(other, name, None)) for name in fields)
 
 
 def _mutated(source: bytes, place: Place, mutant: Mutant) -> bytes:

@@ -144,7 +144,7 @@ def conditions(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(where=conditions())
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_range_is_met_or_refused(release: Release, where: dict[str, Any]) -> None:
     try:
         table = release.table(50, where=where)
