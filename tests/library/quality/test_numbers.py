@@ -80,6 +80,7 @@ def _linear() -> object:
     return LogisticRegression()
 
 
+@pytest.mark.quick("0.5")
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_an_r2_below_zero_is_in_its_interval_and_is_said_to_be_no_gain(epsilon: float) -> None:
     found = [scores_of("mst_tabicl", epsilon, seed, 0.0)[0] for seed in range(4)]
@@ -234,6 +235,7 @@ def spending(declared: Contract, seed: int) -> SplitTable:
     return parted(coded(declared, values), 3000)
 
 
+@pytest.mark.quick("True-3.0-20000", "False-0.5-10000000")
 @pytest.mark.parametrize("top", [20_000, 10_000_000])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("predicted", [True, False])
@@ -255,6 +257,7 @@ def test_the_mean_of_money_below_far_bounds_is_in_its_interval(
     assert sum(held) >= 4
 
 
+@pytest.mark.quick("True")
 @pytest.mark.parametrize("is_upper", [True, False])
 def test_the_mean_of_values_that_were_moved_to_a_bound_is_in_its_interval(
     is_upper: bool,
