@@ -52,7 +52,7 @@ def reproduce(
         str,
         typer.Option(
             help=f"Models, {MANY}; two are compared as in Table IV of DP-TabICL. `tiny` has random "
-            "weights: its numbers mean nothing.",
+            "weights: what it answers means nothing. Some tables ask no model.",
             autocompletion=options.models,
         ),
     ] = "tiny",
@@ -270,8 +270,8 @@ class Campaign:
                 "times are of asking the answering model, by prompts of this length that were "
                 "just timed; generating texts comes on top"
             )
-        if "tiny" in self.models:
-            note("tiny has random weights: its numbers mean nothing, and a real model takes longer")
+        if self.parts and "tiny" in self.models:
+            note("tiny has random weights: what it answers means nothing, and others take longer")
 
     def run(self, workers: int | None, executor: str) -> Path:
         """Do what is not done yet, and write the page."""
