@@ -36,8 +36,6 @@ from dpicl.models.asking import AskedBy
 from dpicl.release.pipelines import asks_models
 from dpicl.release.releases import check_quotes
 from dpicl.report import REPORT, report_steps
-from dpicl.report.load import demonstration_files, load_run
-from dpicl.report.opening import story
 from dpicl.runs.artefacts import PART, PROMPTS, RESULTS, WRITING
 from dpicl.runs.model_check import day_of, remember, remembered
 from dpicl.runs.plan import check_plan, make_plan, plan_accounts, plan_for, quote_plan, settled_plan
@@ -114,6 +112,9 @@ def story_of(folder: Path) -> list[str]:
     """What a run that is done came to, in a few lines, and where its demonstrations are."""
     if not read_plan(folder).units:  # a table of costs releases nothing
         return []
+    from dpicl.report.load import demonstration_files, load_run  # a second to import
+    from dpicl.report.opening import story
+
     run = load_run(folder)
     files = demonstration_files(run.demonstrations)
     return [*story(run), *[f"demonstrations: {folder / files}"][: bool(files)]]

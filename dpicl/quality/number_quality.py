@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import ks_2samp
 
 from dpicl.data.values import Meaning
 from dpicl.ground.randomness import stream
@@ -200,6 +199,8 @@ def number_quality(
                 if np.isfinite(half):  # every simulated release had values
                     known = replace(known, mean=Mean(mean, float(low), float(high), half / spread))
         if test is not None:
+            from scipy.stats import ks_2samp  # half a second to import
+
             codes = again.model.bins[:, place]
             released = meaning.placed(codes, chance.random(len(codes)), meaning.digits)
             real = meaning.numbers(test.train.data.column(meaning.column))

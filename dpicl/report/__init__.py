@@ -6,12 +6,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpicl.report.answers import answered, by_group, shares
-from dpicl.report.blocks import standalone, to_html, to_markdown
-from dpicl.report.content import Who, report_of
-from dpicl.report.decision import gains_of
-from dpicl.report.figures import figures_of
-from dpicl.report.load import load_cells, load_run
 from dpicl.runs.execute import Step
 from dpicl.runs.results import collect
 from dpicl.runs.stage import stage
@@ -34,6 +28,14 @@ def build_report(run_folder: Path, by: str | None = None) -> tuple[Path, Path]:
         DpiclError: the folder lacks its manifest, or a file in it breaks its schema; or no data set
             has that column.
     """
+    # a second to import, which a run without a report does not wait for
+    from dpicl.report.answers import answered, by_group, shares
+    from dpicl.report.blocks import standalone, to_html, to_markdown
+    from dpicl.report.content import Who, report_of
+    from dpicl.report.decision import gains_of
+    from dpicl.report.figures import figures_of
+    from dpicl.report.load import load_cells, load_run
+
     run = load_run(run_folder)
     gains = gains_of(run)
     figures = figures_of(run, gains)

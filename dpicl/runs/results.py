@@ -37,7 +37,6 @@ from dpicl.runs.client_reports import NO_TRUE_ROWS, collections_of, counted_of, 
 from dpicl.runs.plan import ASKED
 from dpicl.runs.probe import DESCRIPTIONS, beside_file, describe_model
 from dpicl.runs.run_folder import Plan, UnitFolder, not_run, read_plan, spending_of
-from dpicl.runs.worth import write_worth
 
 PACKAGES = (
     "numpy",
@@ -78,6 +77,8 @@ TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
 
 def collect(run: str) -> str:
     """Write manifest.json, results.csv and timings.csv from what the units left."""
+    from dpicl.runs.worth import write_worth  # half a second to import
+
     folder = Path(run)
     plan = read_plan(folder)
     settings = Settings.current()

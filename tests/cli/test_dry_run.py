@@ -15,7 +15,16 @@ from dpicl.home.settings import RESTORING
 from dpicl.runs.plan import make_plan
 from dpicl.session import Session
 from tests.cli.conftest import Cli
-from tests.harness import Place, charged, edited, install, install_texts, letters, shop
+from tests.harness import (
+    Place,
+    charged,
+    edited,
+    install,
+    install_texts,
+    letters,
+    python,
+    shop,
+)
 
 GRID = "--datasets till --methods gdp_tabicl --epsilons 1 --shots 2 --seeds 0 --model fake"
 
@@ -186,3 +195,14 @@ def test_a_quote_refuses_what_protect_refuses(till: Place, name: str) -> None:
             function(**asked)
         sentences.append(str(refused.value))
     assert sentences[0] == sentences[1] and not charged()
+
+
+def test_it_does_not_wait_for_what_only_a_report_needs(till: Place) -> None:
+    """Which takes a second to import."""
+    program = (
+        "import sys\nfrom dpicl.cli import main\n"
+        f"sys.argv = ['dpicl', 'run', 'demo', *{GRID.split()!r}, '--dry-run']\n"
+        "try:\n    main()\nfinally:\n"
+        "    print([name for name in ('dpicl.report.load', 'scipy', 'torch') if name in sys.modules])"
+    )
+    assert python(program, folder=till.root) == "[]"
