@@ -81,7 +81,7 @@ class LdpTabicl(RowMethod[Collected]):
     trust = "local"
     options = LdpOptions
     draw_version = 1
-    post_version = 2
+    post_version = 3
     artefact = "released_reports.npz"
     is_default = True
     takes_reports = True

@@ -274,7 +274,7 @@ def observed_tally(tally: Tally) -> Observed:
 
 
 Estimator = Literal["simplex", "clip", "none"]
-_GROUPED_CELLS = 64
+_GROUPED_CELLS = 32
 """Attributes are inverted together up to this many cells: small dense products run fastest."""
 
 
