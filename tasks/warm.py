@@ -8,6 +8,10 @@ product of matrices has freed is kept for the next.
 import ctypes
 import gc
 
+import scipy.stats  # noqa: F401 - what a command may do without is imported late
+
+import dpicl.report.content
+import dpicl.runs.worth  # noqa: F401
 import tasks.on_worker  # noqa: F401 - for what it imports
 from dpicl.ground.printable import filter_streams
 from dpicl.models.opening import import_backend

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import isfinite
 from typing import Annotated, Any, ClassVar, cast
@@ -54,9 +54,16 @@ stated template.
 """
 
 
+def _is_nested(parts: Sequence[str]) -> bool:
+    """Whether there are hours of a day, minutes of an hour and seconds of a minute only."""
+    hours = bool({*parts} & {"H", "I"})
+    return ("d" in parts) >= hours >= ("M" in parts) >= ("S" in parts)
+
+
 def _date_form(value: str) -> str:
     """A date of two digits of a year has no century, a form without a year no day, and one with a
-    day and no month, or with half of a day's hours, another date.
+    day and no month, or with half of a day's hours, another date. Minutes without hours may be
+    meant as months.
     """
     parts = re.findall("%(.?)", value)
     known = {*parts} <= {*"YmbBdHIMSfpz"} and len({*parts}) == len(parts)
@@ -67,6 +74,7 @@ def _date_form(value: str) -> str:
         or month != ("d" in parts or bool(month))
         or half not in (0, 2)
         or {"H", "I"} <= {*parts}
+        or not _is_nested(parts)
     ):
         raise ValueError(
             f"got {value[:40]!r}; expected a form such as %d.%m.%Y or %m/%d/%Y %H:%M, of %Y (four "

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -58,12 +59,13 @@ _JAVA = {
     **dict.fromkeys(("d", "dd"), "%d"),
     **dict.fromkeys(("H", "HH"), "%H"),
     "MMM": "%b",
-    "hh": "%I",
+    **dict.fromkeys(("h", "hh"), "%I"),
     "a": "%p",
     "mm": "%M",
     "ss": "%S",
 }
 """{field of a Java form of dates: the same of Python}."""
+_ISO = re.compile(r"(yyyy|uuuu)-MM-dd(('T'|T| )HH:mm(:ss([.,]S+)?)?('Z'|Z+|X+|x+)?)?")
 _ARROW_TYPES = {
     "boolean": (pa.types.is_boolean,),
     "integer": (pa.types.is_integer,),
@@ -431,13 +433,18 @@ def _dbt_test(test: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _strptime(form: str) -> str:
-    """A form of dates as Java writes it, as Python does; as it is where that has none."""
-    if not form or re.match(r"[yu]{4}-MM-dd", form):
+    """A form of dates as Java writes it, as Python does; as it is where that has none, or a row
+    might be read as another date: a number beside another, marks that Java keeps for itself.
+    """
+    if not form or _ISO.fullmatch(form):
         return "default"
-    parts = re.findall(r"'([^']*)'|(([A-Za-z])\3*)|([^A-Za-z']+)", form)
-    if any(field and field not in _JAVA for _, field, _, _ in parts):
+    fields = re.findall(r"'([^']*)'|(([A-Za-z])\3*)|([^A-Za-z']+)", form)
+    is_plain = not re.search(r"''|[][{}#%]", form) and form.count("'") % 2 == 0
+    known = [_JAVA.get(field, "") for _, field, _, _ in fields if field]
+    touching = any(one[1] and other[1] for one, other in pairwise(fields))
+    if not is_plain or not all(known) or touching:
         return form
-    return "".join(word or _JAVA.get(field, other) for word, field, _, other in parts)
+    return "".join(word or _JAVA.get(field, other) for word, field, _, other in fields)
 
 
 def _of_odcs(table: _OdcsTable, where: str, *, of_ours: bool) -> list[Told]:
@@ -467,7 +474,7 @@ def _of_odcs(table: _OdcsTable, where: str, *, of_ours: bool) -> list[Told]:
             more = {key: value for key, value in more.items() if key != "categories"}
         meaning = column.description or column.business_name
         named = column.physical_name or column.name
-        form = _strptime(str(options.get("format", "")))
+        form = _strptime(str(options.get("format") or ""))
         told.append(_told(named, kind, limits, meaning, where, custom.get(GROUPS), form, more))
     return told
 

@@ -30,6 +30,7 @@ from dpicl.contract.payment import UNPAID_BASELINES
 from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.contract.text import TextContract
 from dpicl.data.prompts import MOST_SHOTS
+from dpicl.data.reading.files import in_batches
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.installed import extra_missing
 from dpicl.ground.randomness import Draws
@@ -226,7 +227,7 @@ class Method(ABC):
 
     def without_baselines(self, contract: Declared) -> str | None:
         """Why this method's baselines are never fitted on a data set, as a sentence: nobody pays
-        for what they would read; else None.
+        for what they would read, or it is too much; else None.
         """
         if self.baselines_read != "private":
             return None
@@ -235,6 +236,8 @@ class Method(ABC):
             why = UNPAID_BASELINES
         elif contract.person:
             why = "they protect rows, and the contract protects persons"
+        elif isinstance(contract, Contract) and in_batches(contract):
+            why = "they need all rows at once, and these are read in batches"
         return f"Baselines of {self.title} on {contract.name} are left out: {why}." if why else None
 
     def fits_baselines(self, contract: Declared) -> bool:

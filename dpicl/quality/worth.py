@@ -173,7 +173,7 @@ class NumberQuality:
             the bins beside it.
         doubt: the question about its bounds, where most rows lie at one of them.
         mean: None of dates, and of a column that is even whatever the rows are.
-        true, mean_apart: on benchmarks, the largest difference of shares below any number, and how
+        true, mean_apart: on benchmarks, the largest difference of shares below any value, and how
             far the mean is off in standard deviations.
     """
 

@@ -246,7 +246,7 @@ def _rate(contract: Declared) -> str | None:
 
 
 def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
-    """Sentences on baselines that the pipeline names and nobody pays for."""
+    """Sentences on baselines that the pipeline names and that are not fitted."""
     asked = (
         (METHODS[unit.method], contracts[unit.dataset])
         for unit in plan.units.values()

@@ -397,14 +397,10 @@ def _measure(figures: Figures, cluster: Cluster, rows: int) -> None:
         "scale-out-charges-with-trouble-are-those-without", _charges(hurt) == _charges(whole), True
     )
     figures.exactly("scale-out-workers-after-the-trouble", hurt.workers, len(WORKERS))
-    largest = {
-        name: max(run.peak[worker] for worker in WORKERS)
-        for name, run in (("tenth", small), ("all", whole))
-    }
-    print("peak of a worker, MiB:", {name: round(peak) for name, peak in largest.items()})
-    figures.at_most(
-        "scale-out-worker-memory-over-a-tenth", largest["all"] / largest["tenth"], MOST_MEMORY, "x"
-    )
+    for part, processes in (("worker", WORKERS), ("flow", ("flow",))):
+        less, more = (max(run.peak[name] for name in processes) for run in (small, whole))
+        print(f"peak of a {part}: {less:.0f} MiB with a tenth of the rows, {more:.0f} MiB with all")
+        figures.at_most(f"scale-out-{part}-memory-over-a-tenth", more / less, MOST_MEMORY, "x")
     print(f"seconds with trouble over seconds without: {hurt.seconds / whole.seconds:.2f}")
 
 

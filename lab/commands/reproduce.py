@@ -271,7 +271,7 @@ class Campaign:
                 "just timed; generating texts comes on top"
             )
         if self.parts and "tiny" in self.models:
-            note("tiny has random weights: what it answers means nothing, and others take longer")
+            note("tiny has random weights: what it answers means nothing; other models take longer")
 
     def run(self, workers: int | None, executor: str) -> Path:
         """Do what is not done yet, and write the page."""

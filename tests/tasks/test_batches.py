@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from dpicl.data.reading.files import Survey
-from dpicl.ground.errors import RunError
+from dpicl.ground.errors import PrivacyError, RunError
+from dpicl.home.settings import Settings
 from dpicl.release.table_files import Batches
 from dpicl.report import report_steps
 from dpicl.runs.execute import InProcess, Step, run_units
 from dpicl.runs.plan import make_plan
-from dpicl.runs.run_folder import rows_of
+from dpicl.runs.results import left_out
+from dpicl.runs.run_folder import read_plan, rows_of
 from dpicl.runs.worth import WORTH
 from tasks.stages import charge, count, ingest, prepare, split
 from tests.harness import SMALL, Place, content, edited, install, shop
@@ -143,3 +145,17 @@ def test_true_rows_that_are_read_in_batches_are_shown_beside_no_release(
         run_units(run, InProcess(), report_steps(run))
         shown[name] = [file for file in content(run) if file.endswith(WORTH)]
     assert shown["few"] and not shown["shop"]
+
+
+def test_baselines_that_need_all_rows_are_left_out_where_rows_are_read_in_batches(
+    place: Place,
+) -> None:
+    install(place, shop("few"))
+    install_folder(place)
+    grid = {**SMALL, "datasets": ["few", "shop"], "methods": ["gdp_tabicl"]}
+    plan = read_plan(make_plan("demo", grid, "r"))
+    settings = Settings.current()
+    (told,) = left_out(plan, {name: settings.declared(name) for name in ("few", "shop")})
+    assert told.startswith("Baselines of GDP-TabICL on shop are left out: they need all rows")
+    with pytest.raises(PrivacyError, match="shop: `baselines: true` asks for classifiers"):
+        make_plan("demo", {**grid, "baselines": True}, "other")

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from dpicl.contract.columns.date import moment
 from dpicl.contract.draft_schema import PublishedSchema, read_schema
+from dpicl.data.reading.written import iso_date
 from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
 
 DBT = """
@@ -200,6 +202,46 @@ def test_what_an_odcs_data_contract_says_of_a_table(tmp_path: Path) -> None:
     }
     assert schema.written == {"dates": {"closed": "%d/%m/%Y"}}
     assert set(schema.ignored) == {"id", "paid", "lines", "at"}
+
+
+@pytest.mark.parametrize(
+    ("form", "written", "row", "day"),
+    [
+        ("yyyy-MM-dd", None, "2020-11-01", "2020-11-01T00:00:00"),
+        ("yyyy-MM-dd'T'HH:mm:ss.SSSX", None, "2020-11-01T12:30:15Z", "2020-11-01T12:30:15"),
+        ("yyyy-MM-dd HH-mm", "%Y-%m-%d %H-%M", "2020-11-01 12-03", "2020-11-01T12:03:00"),
+        ("yyyy-MM-dd HH.mm", "%Y-%m-%d %H.%M", "2020-11-01 12.30", "2020-11-01T12:30:00"),
+        ("d MMM uuuu", "%d %b %Y", "1 Nov 2020", "2020-11-01T00:00:00"),
+        ("M/d/yyyy h:mm a", "%m/%d/%Y %I:%M %p", "11/1/2020 3:30 PM", "2020-11-01T15:30:00"),
+        (
+            "dd.MM.yyyy 'at' HH:mm",
+            "%d.%m.%Y at %H:%M",
+            "01.11.2020 at 09:15",
+            "2020-11-01T09:15:00",
+        ),
+        ("%d/%m/%Y", "%d/%m/%Y", "01/11/2020", "2020-11-01T00:00:00"),
+        *(
+            (form, "", "", "")
+            for form in (
+                *("yyyy/mm", "yyyymm", "dd/mm/yyyy", "yyyy-MM-ddd", "yyMMdd", "dMyyyy", "ddMMyyyy"),
+                *("yyyyMMdd", "dd/MM/yy", "EEE, d MMM yyyy", "hh:mm dd/MM/yyyy", "mm dd/MM/yyyy"),
+                *("yyyy/MM/dd[ HH:mm]", "dd ''MM yyyy", "dd/MM/yyyy ' HH", "'%d'/MM/yyyy"),
+            )
+        ),
+    ],
+)
+def test_a_form_of_dates_of_odcs_is_read_as_java_does_or_left_out(
+    tmp_path: Path, form: str, written: str | None, row: str, day: str
+) -> None:
+    column = {"name": "at", "logicalType": "timestamp", "logicalTypeOptions": {"format": form}}
+    content = {"kind": "DataContract", "schema": [{"name": "customers", "properties": [column]}]}
+    schema = read(content, tmp_path)
+    if written == "":
+        assert set(schema.ignored) == {"at"}
+        return
+    assert schema.written == ({} if written is None else {"dates": written})
+    read_as = iso_date(row, written) if written else row
+    assert moment(read_as, "datetime") == moment(day, "datetime")
 
 
 def test_a_table_schema_says_which_column_is_a_key(tmp_path: Path) -> None:

@@ -348,7 +348,7 @@ REFUSED = (
     ),
     *(
         OddFile(f"dates as {form}", "a.csv", text, {"dates": form}, "expected a form such as")
-        for form in ("%d.%M.%Y", "%m/%d/%Y %I:%M", "%m/%d/%Y %H:%M %p", "%Y %m %b")
+        for form in ("%d.%M.%Y", "%m/%d/%Y %I:%M", "%m/%d/%Y %H:%M %p", "%Y %m %b", "%Y/%M")
     ),
     OddFile(
         "a form of no date",
