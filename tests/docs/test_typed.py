@@ -9,9 +9,12 @@ import re
 import shutil
 import ssl
 import subprocess
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +105,20 @@ def is_healthy(api: str, believed: Path) -> bool:
 
 
 def ask(api: str, path: str, body: Any) -> Any:
-    """One question to a Prefect server."""
+    """One question to a Prefect server, again while its database is busy, as Prefect's client
+    does.
+    """
     content = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{api}/{path}", content, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.loads(answer.read())
+    for pause in (0.5, 1, 2, 4, 0):
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE or not pause:
+                raise
+        time.sleep(pause)
+    raise AssertionError
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpicl.ground.files import read_arrays
+from dpicl.home.settings import ANCHOR
+from dpicl.ledger.keys import Anchor
 from dpicl.release.table_files import kept_table, read_table
 from dpicl.runs.run_folder import SPENDING
 from dpicl.runs.stage import VERDICTS
@@ -46,8 +48,11 @@ WRITTEN = {
 REWRITTEN = ("timings", "progress", "manifest.json", "report.")
 """Times and dates differ from run to run."""
 BENCHMARK_TEXTS, JOURNALS = "benchmark texts", "journals/"
+ANCHORS = (ANCHOR, "newest.json")
 READERS = {
-    ".json": lambda path: json.loads(path.read_text()),
+    ".json": lambda path: (
+        Anchor(path).read() if path.name in ANCHORS else json.loads(path.read_text())
+    ),
     ".npz": read_arrays,
     ".parquet": read_table,
     ".arrow": kept_table,

@@ -183,13 +183,13 @@ def test_options_of_a_method_are_options_of_the_release(place: Place) -> None:
 
 
 @pytest.mark.exhaustive
-def test_rows_are_exported_without_pandas_or_scikit_learn(place: Place) -> None:
+def test_rows_are_exported_without_scikit_learn(place: Place) -> None:
     program = (
         "import sys, dpicl\n"
         f"session = dpicl.Session({str(place.home)!r}, data={str(place.root / 'data')!r}, "
         f"contracts={str(place.root / 'contracts')!r})\n"
         "session.protect('shop', epsilon=2).arrow(100)\n"
-        "print([name for name in ('sklearn', 'scipy', 'torch', 'prefect') if name in sys.modules])"
+        "print([name for name in ('sklearn', 'torch', 'prefect') if name in sys.modules])"
     )
     assert python(program, folder=place.root) == "[]"
 
