@@ -110,6 +110,15 @@ class Tab:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
+    def draw(self) -> None:
+        """Two frames, after which the page's observers of sizes have seen what lies in it."""
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def unfold(self) -> None:
+        """Every fold open, and drawn."""
+        self.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+        self.draw()
+
     def press(self, key: str) -> None:
         """A key, down and up."""
         what = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]} | (
@@ -157,7 +166,7 @@ def faults(tab: Tab, page: Path) -> list[str]:
     found = []
     for width, dark in product(WIDTHS, (False, True)):
         tab.open(page, width=width, dark=dark)
-        tab.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+        tab.unfold()
         wrong = [*tab.run("contrastFaults()"), *([] if dark else tab.run("layoutFaults()"))]
         found += [f"{width} px, {'dark' if dark else 'light'}: {fault}" for fault in wrong]
     tab.open(page)
@@ -167,7 +176,7 @@ def faults(tab: Tab, page: Path) -> list[str]:
 def _keyboard_faults(tab: Tab) -> list[str]:
     """Tab reaches everything in order and shows where it is; Enter opens and closes every fold."""
     found, order = [], []
-    tab.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    tab.unfold()
     expected = int(tab.run("focusable().length"))
     for _ in range(expected):
         tab.press("Tab")
