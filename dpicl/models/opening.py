@@ -24,7 +24,12 @@ _opened: dict[tuple[Opened, Path], Scorer] = {}
 
 
 def open_scorer(
-    spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], wanted: Wanted = "scores"
+    spec: ModelSpec,
+    *,
+    models_folder: Path,
+    corpus: Sequence[str],
+    wanted: Wanted = "scores",
+    mode: str = "",
 ) -> Scorer:
     """The scorer for a model; it stays loaded for all threads until another one is opened.
 
@@ -33,6 +38,7 @@ def open_scorer(
         models_folder: where the tiny model is kept; created if missing.
         corpus: public texts for the tiny model's tokenizer.
         wanted: what a server must be able to do; all others score and write.
+        mode: how a server is known to answer, as its description says; it is tried first.
 
     Raises:
         ModelError: the model cannot be loaded.
@@ -47,7 +53,7 @@ def open_scorer(
                 beside = other[0][0].of_kind
                 if beside is kind if kind.is_little else not beside.is_little:
                     del _opened[other]  # first, so that two models never fill the memory together
-            _opened[key] = kind.open(*key)
+            _opened[key] = kind.open(*key, mode)
         scorer = _opened[key]
         is_chat = kind.is_templated and spec.api == "chat"
         return scorer.by_template if is_chat else scorer  # type: ignore[attr-defined]

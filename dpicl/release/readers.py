@@ -49,9 +49,13 @@ def public_corpus() -> tuple[str, ...]:
     return tuple(json.loads(checked("models/local/tiny_corpus.json", _CORPUS).read_text("utf-8")))
 
 
-def reader_of(spec: ModelSpec, settings: Settings, wanted: Wanted = "scores") -> Scorer:
-    """A model that answers prompts with private rows; it may see them."""
-    return open_scorer(spec, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
+def reader_of(
+    spec: ModelSpec, settings: Settings, wanted: Wanted = "scores", mode: str = ""
+) -> Scorer:
+    """A model that answers prompts with private rows; it may see them. See `open_scorer`."""
+    return open_scorer(
+        spec, models_folder=settings.models, corpus=public_corpus(), wanted=wanted, mode=mode
+    )
 
 
 def writer_of(spec: ModelSpec, settings: Settings) -> GeneratorModel:

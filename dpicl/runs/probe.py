@@ -175,14 +175,11 @@ def scorer_of(
     Raises RunError: it answers in another manner than so far.
     """
     plan = read_plan(run)
-    scorer = reader_of(spec or plan.model, settings, wanted)
-    _store(
-        scorer.description,
-        run,
-        DESCRIPTIONS[wanted]
-        if spec in (None, plan.model)
-        else beside_file(str(spec and spec.name)),
-    )
+    spec = spec or plan.model
+    file = run / (DESCRIPTIONS[wanted] if spec == plan.model else beside_file(spec.name))
+    mode = str(read_json(file)["mode"]) if file.exists() else ""
+    scorer = reader_of(spec, settings, wanted, mode)
+    _store(scorer.description, file)
     return scorer
 
 
@@ -194,7 +191,7 @@ def beside_file(name: str) -> str:
 def tabular_model_of(run: Path) -> TabularModel:
     """The same of a run whose model reads tables."""
     model = open_tabular(read_plan(run).model)
-    _store(model.description, run, DESCRIPTIONS["scores"])
+    _store(model.description, run / DESCRIPTIONS["scores"])
     return model
 
 
@@ -206,10 +203,10 @@ def describe_model(run: Path, settings: Settings) -> None:
         scorer_of(run, settings)
 
 
-def _store(description: ModelDescription, run: Path, file: str) -> None:
-    mode = read_json(write_json(run / file, asdict(description))).get("mode", "")
+def _store(description: ModelDescription, file: Path) -> None:
+    mode = read_json(write_json(file, asdict(description))).get("mode", "")
     if mode != description.mode:
         raise RunError(
-            f"run {run.name}: its model answered by {mode} and now by {description.mode}; start a "
-            f"new run"
+            f"run {file.parent.name}: its model answered by {mode} and now by "
+            f"{description.mode}; start a new run"
         )

@@ -90,8 +90,10 @@ class Capabilities:
         )
 
 
-async def probe(client: Client, wanted: Wanted) -> Capabilities:
-    """The best mode that its entry allows, in which this server scores labels or writes texts.
+async def probe(client: Client, wanted: Wanted, known: str = "") -> Capabilities:
+    """The best mode that its entry allows, in which this server scores labels or writes texts; the
+    mode that is `known` of it, by its label, if it still answers so: of many workers the first one
+    finds out, and the others send a third of its requests.
 
     Raises:
         ModelError: the server cannot be reached, refuses the key, does not have the model, or
@@ -99,8 +101,13 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
     """
     context = await _context(client)
     spec = client.spec
+    modes = _modes(spec, wanted)
+    every = [(way, each) for way, mode in modes for each in (mode, *way.faster(mode))]
+    for way, mode in every:
+        if mode.label == known and (found := await _tried(client, way, mode, context, {}, 1)):
+            return found
     reasons: dict[str, str] = {}
-    for way, mode in _modes(spec, wanted):
+    for way, mode in modes:
         if (
             mode.limit != "max_tokens"
             and reasons.get(replace(mode, limit="max_tokens").label) != _WHY["rejected"]
@@ -117,21 +124,26 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
     if wanted == "text":
         failing = "cannot write"
         expected = "a server that gives text"
-    modes = {
+    failed = {
         reason: ", ".join(label for label, given in reasons.items() if given == reason)
         for reason in reasons.values()
     }
-    listed = "; ".join(f"{labels}: {reason}" for reason, labels in modes.items())
+    listed = "; ".join(f"{labels}: {reason}" for reason, labels in failed.items())
     raise ModelError(f"model {spec.name!r} {failing} ({listed}); expected {expected}")
 
 
 async def _tried(
-    client: Client, way: Way, mode: RequestMode, context: int | None, reasons: dict[str, str]
+    client: Client,
+    way: Way,
+    mode: RequestMode,
+    context: int | None,
+    reasons: dict[str, str],
+    repeats: int = REPEATS,
 ) -> Capabilities | None:
     """What a server can do in this mode, or None: the reason is added."""
     requester = way(client, mode, way.probe, context=context, attempts=ATTEMPTS)
     try:
-        answers = await requester.public_answers(REPEATS)
+        answers = await requester.public_answers(repeats)
     except StopError:
         raise
     except (ModelError, Unanswered) as problem:

@@ -58,12 +58,13 @@ class EndpointScorer:
     Args:
         spec: an entry of kind endpoint; the key is read from the environment here.
         wanted: what it is opened for; the description says how the server is asked for that.
+        mode: how it is known to answer, which is tried first; see `probe`.
 
     Raises:
         ModelError: the variable with the key is empty, or `probe` finds no mode that does.
     """
 
-    def __init__(self, spec: ModelSpec, *, wanted: Wanted = "scores") -> None:
+    def __init__(self, spec: ModelSpec, *, wanted: Wanted = "scores", mode: str = "") -> None:
         self._spec = spec
         self._key = key_of(spec)
         self._turn = Lock()
@@ -76,7 +77,7 @@ class EndpointScorer:
         """By prompt, how its texts came about in the last call that held it."""
         self._capabilities: dict[Wanted, Capabilities] = {}
         self._label_tokens: dict[tuple[str, str], tuple[str, ...]] = {}
-        can = self._can(wanted)
+        can = self._can(wanted, mode)
         self.description = ModelDescription(
             name=spec.name,
             kind=spec.kind,
@@ -201,10 +202,10 @@ class EndpointScorer:
                 raise copy(self._failed[key])
         return [self._answers[key] for key in keys]
 
-    def _can(self, wanted: Wanted) -> Capabilities:
+    def _can(self, wanted: Wanted, mode: str = "") -> Capabilities:
         """What the server can do, probed when it is first wanted."""
         if wanted not in self._capabilities:
-            self._capabilities[wanted] = self._run(lambda client: probe(client, wanted))
+            self._capabilities[wanted] = self._run(lambda client: probe(client, wanted, mode))
         return self._capabilities[wanted]
 
     def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:

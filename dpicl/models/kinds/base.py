@@ -59,8 +59,8 @@ class ModelKind:
     def check(self, spec: ModelSpec) -> None:
         """Raises ValueError: an entry breaks a rule of this kind; says which."""
 
-    def open(self, opened: Opened, models_folder: Path) -> Scorer:
-        """The model itself; for errors see `opening.open_scorer`."""
+    def open(self, opened: Opened, models_folder: Path, mode: str = "") -> Scorer:
+        """The model itself; for `mode` and errors see `opening.open_scorer`."""
         raise NotImplementedError
 
     def open_generator(self, spec: ModelSpec) -> GeneratorModel | None:

@@ -32,12 +32,12 @@ class Endpoint(ModelKind):
         """See `protocol.check_address`."""
         check_address(str(spec.url), key=spec.key_env is not None, private=spec.trust == "local")
 
-    def open(self, opened: Opened, models_folder: Path) -> Scorer:
+    def open(self, opened: Opened, models_folder: Path, mode: str = "") -> Scorer:
         """See `ModelKind.open`."""
         spec, _, wanted = opened
         with imported_for(f"model {spec.name!r}"):
             from dpicl.models.endpoint.scorer import EndpointScorer
-        return EndpointScorer(spec, wanted=wanted)
+        return EndpointScorer(spec, wanted=wanted, mode=mode)
 
     def fingerprint(self, spec: ModelSpec, corpus: Sequence[str]) -> str:
         """Of its address; what the server holds there is not known."""

@@ -55,7 +55,7 @@ class Fake(ModelKind):
 
     name = "fake"
 
-    def open(self, opened: Opened, models_folder: Path) -> Scorer:
+    def open(self, opened: Opened, models_folder: Path, mode: str = "") -> Scorer:
         """See `ModelKind.open`."""
         return HashScorer(opened[0].name, opened[0].trust)
 

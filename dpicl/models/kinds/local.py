@@ -45,7 +45,7 @@ class LanguageModel(ModelKind):
         """Where the files are: a folder, a GGUF file or a hub id."""
         raise NotImplementedError
 
-    def open(self, opened: Opened, models_folder: Path) -> Scorer:
+    def open(self, opened: Opened, models_folder: Path, mode: str = "") -> Scorer:
         """See `ModelKind.open`."""
         spec, corpus, _ = opened
         with imported_for(f"model {spec.name!r}"), importing():
@@ -179,7 +179,7 @@ class Tabular(ModelKind):
                 "kind tabular with trust remote; expected trust local: it runs in this process"
             )
 
-    def open(self, opened: Opened, models_folder: Path) -> Scorer:
+    def open(self, opened: Opened, models_folder: Path, mode: str = "") -> Scorer:
         """Nothing scores texts."""
         raise ModelRefusedError(
             f"model {opened[0].name!r} is of kind tabular: it reads rows of numbers, and neither "

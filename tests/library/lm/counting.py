@@ -20,7 +20,7 @@ class Counting(ModelKind):
 
     name = "counting"
 
-    def open(self, opened: Opened, models_folder: Path) -> Scorer:
+    def open(self, opened: Opened, models_folder: Path, mode: str = "") -> Scorer:
         return CountingScorer(opened[0])
 
     def fingerprint(self, spec: ModelSpec, corpus: Sequence[str]) -> str:

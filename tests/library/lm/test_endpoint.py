@@ -104,6 +104,37 @@ def test_of_labels_that_begin_alike_the_longest_was_said(text: str, said: str | 
     assert said is None or labels[int(np.argmax(answer.scores))] == f" {said}"
 
 
+@pytest.mark.parametrize(
+    "habits",
+    [
+        Habits(),
+        Habits(blanks=False),
+        Habits(echo="refuses", most_top=5),
+        Habits(apis=("chat",)),
+        Habits(apis=("chat",), logprobs="none"),
+    ],
+)
+def test_a_worker_asks_a_server_in_the_manner_of_the_run_first(habits: Habits) -> None:
+    with serving(habits) as server:
+        first = opened(server, allow_fallback=True)
+        found, (mode, digest) = (
+            len(server.requests),
+            (first.description.mode, first.description.digest),
+        )
+        again = EndpointScorer(spec_of(server, allow_fallback=True), mode=mode)
+        assert (again.description.mode, again.description.digest) == (mode, digest)
+        assert len(server.requests) - found <= found / 2
+        assert np.array_equal(
+            again.score(PROMPTS, BLANKED), first.score(PROMPTS, BLANKED), equal_nan=True
+        )
+
+
+def test_where_a_server_no_longer_answers_so_another_manner_is_found() -> None:
+    with serving(Habits(echo="refuses")) as server:
+        scorer = EndpointScorer(spec_of(server), mode="completions echo")
+        assert scorer.description.mode == "completions top-20 logprobs"
+
+
 @pytest.mark.parametrize("status", [404, 500])
 def test_a_server_without_a_list_of_models_is_asked_all_the_same(status: int) -> None:
     with serving(Habits(lists=status)) as server:
