@@ -94,7 +94,7 @@ def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts
     in between.
     """
     contract = shop("purse", private=True)
-    contract["privacy"]["budget"]["epsilon"] = 4
+    contract["privacy"]["budget"]["epsilon"] = 2
     install(world, contract, shop_rows(80))
     grid = grid_of("purse", "mst_tabicl", seeds=[0, 1])
     with world.entered():
@@ -102,7 +102,7 @@ def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts
     world.sweep("purse-first", grid, pipeline="private")
     with pytest.raises(
         BudgetError,
-        match="2 parts failed, first .*: account 'purse': requested epsilon=2, spent 4 of cap 4",
+        match="2 parts failed, first .*: account 'purse': requested epsilon=1, spent 2 of cap 2",
     ) as refused:
         world.sweep("purse-second", {}, pipeline="private", resume=True)
     assert isinstance(refused.value, BROKEN_RULES)

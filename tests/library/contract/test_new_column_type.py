@@ -43,8 +43,9 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the product with the type."""
     root = tmp_path_factory.mktemp("added")
     shutil.copytree(ROOT / "dpicl", root / "dpicl", ignore=shutil.ignore_patterns("__pycache__"))
-    for package in ("tasks", "flows", "infra"):  # which Prefect runs are started from
-        (root / package).symlink_to(ROOT / package)
+    # which Prefect runs are started from, and what comes with the product
+    for beside in ("tasks", "flows", "infra", "pipelines.yaml", "data_contracts"):
+        (root / beside).symlink_to(ROOT / beside)
     shutil.copy(CLOCK, root / TYPES)
     listed = root / TYPES / "__init__.py"
     before = listed.read_text()
