@@ -137,6 +137,21 @@ def _at_bounds(meaning: Meaning, means: np.ndarray, shares: np.ndarray) -> np.nd
     return moved
 
 
+def _of_tails(meaning: Meaning, means: np.ndarray, shares: np.ndarray) -> float:
+    """How far the mean moves down where all rows of a tail lie at its inner edge, and up where they
+    lie twice as far from it as they are thought to.
+    """
+    count = len(meaning.ends) - 1
+    known = np.maximum(shares[:count], 0) / max(np.maximum(shares[:count], 0).sum(), 1e-12)
+    widths = np.diff(meaning.ends)
+    density = known / widths
+    return sum(
+        float(known[end] * abs(means[end] - inner))
+        for end, beside, inner in ((0, 1, meaning.ends[1]), (-1, -2, meaning.ends[-2]))
+        if count > 1 and density[end] < density.max() and widths[end] > widths[beside]
+    )
+
+
 def number_quality(
     again: Replicates,
     cumulative: Sequence[float],
@@ -176,6 +191,7 @@ def number_quality(
                     np.diff(meaning.ends) - meaning.number.grain, shares[: len(meaning.ends) - 1]
                 )
                 halves = np.full(2, np.hypot(far[place], _PLACED * wide))
+                halves += _of_tails(meaning, means, shares.ravel())
                 # of empty bins half of it is cut off
                 deviation = np.maximum(noise[place,], np.median(noise[place,]))
                 is_noise = shares.ravel() <= _NOISE * deviation
