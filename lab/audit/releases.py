@@ -37,7 +37,8 @@ def _by_method(contract: Contract, epsilon: float, tables: dict[bool, PrivateTab
     """Whether the last category is released in a group; bounded, subsampled, grouped and averaged
     by the method itself.
     """
-    unit = unit_of(GdpTabicl.name, contract.name, 0, (epsilon,), (SHOTS,), (), False, Options())
+    nominal = Options.model_validate({GdpTabicl.name: {"epsilon_is": "nominal"}})
+    unit = unit_of(GdpTabicl.name, contract.name, 0, (epsilon,), (SHOTS,), (), False, nominal)
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         def release() -> list[bool]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -126,8 +125,7 @@ def multiplied(_: int) -> float:
 
 def simulated(figures: Figures) -> None:
     """Only waiting is shared out, so that more workers than cores mean something; starting so many
-    on two cores, and a first unit, are taken off. What the processor did beside is the bound of
-    this machine's cores.
+    on two cores, and a first unit, are taken off.
     """
     with (
         elsewhere(Habits(delay_seconds=PAPER_SECONDS)) as url,
@@ -136,36 +134,29 @@ def simulated(figures: Figures) -> None:
         place = slow_place(Path(folder) / "place", url, SLEEPY)
         whole, first = (
             {
-                count: _timed(place, f"{name}{count}", "--workers", str(count), *seeds)
+                count: run_in(
+                    place,
+                    "run",
+                    "sleepy",
+                    "--run-id",
+                    f"{name}{count}",
+                    "--workers",
+                    str(count),
+                    *few,
+                )
                 for count in WORKERS
             }
-            for name, seeds in (("w", ()), ("first", ("--seeds", "0")))
+            for name, few in (("w", ()), ("first", ("--seeds", "0")))
         )
-    shared = {
-        count: [all_of - one for all_of, one in zip(whole[count], first[count], strict=True)]
-        for count in WORKERS
-    }
-    cores = psutil.cpu_count()
-    for count, (seconds, worked) in shared.items():
+    shared = {count: whole[count] - first[count] for count in WORKERS}
+    for count in WORKERS:
         print(
-            f"{count} workers: {whole[count][0]:.1f} s, the first seed alone "
-            f"{first[count][0]:.1f} s; the other seeds took {seconds:.1f} s and {worked:.1f} s of "
-            f"the processor, {worked / cores:.1f} s on all {cores} cores"
+            f"{count} workers: {whole[count]:.1f} s, the first seed alone {first[count]:.1f} s; "
+            f"the other seeds took {shared[count]:.1f} s"
         )
     for count in WORKERS[1:]:
-        share = shared[2][0] * 2 / (shared[count][0] * count)
+        share = shared[2] * 2 / (shared[count] * count)
         figures.at_least(f"efficiency-of-{count}-simulated-workers", share, 0.8)
-
-
-def _timed(place: Place, run: str, *more: str) -> tuple[float, float]:
-    """Seconds of a run on the wall and of the processor, of all its processes."""
-
-    def processor() -> float:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime
-
-    before = processor()
-    return run_in(place, "run", "sleepy", "--run-id", run, *more), processor() - before
 
 
 def slow_place(root: Path, url: str, changes: Mapping[str, Any]) -> Place:
