@@ -3,7 +3,9 @@ mean is with 90 %.
 
     (1)  half of the interval of a mean = hypot(t s, 0.08 w),   s the root mean square difference of
          means over simulated releases, t a quantile of Student's t, w the mean width of the bins
-         that the numbers lie in
+         that the numbers lie in;
+         and, where an end bin is more than half of the bounds, p (m - a) of it more, a its inner
+         edge, p its share and m its mean: rows of a tail may all lie there
     (2)  if that is more: t s, and how far the mean moves down without the bins above it that hold
          no more than two deviations of their noise, up without those below; and where a share p,
          most of the rows, lies in one bin [a, b] of mean m, t s + p (m - a) down and
@@ -137,18 +139,17 @@ def _at_bounds(meaning: Meaning, means: np.ndarray, shares: np.ndarray) -> np.nd
     return moved
 
 
-def _of_tails(meaning: Meaning, means: np.ndarray, shares: np.ndarray) -> float:
-    """How far the mean moves down where all rows of a tail lie at its inner edge, and up where they
-    lie twice as far from it as they are thought to.
+def _of_tail(meaning: Meaning, means: np.ndarray, shares: np.ndarray) -> float:
+    """How far the mean moves down where all rows of an end bin that is most of the bounds lie at
+    its inner edge, and up where they lie twice as far from it as they are thought to.
     """
     count = len(meaning.ends) - 1
     known = np.maximum(shares[:count], 0) / max(np.maximum(shares[:count], 0).sum(), 1e-12)
     widths = np.diff(meaning.ends)
-    density = known / widths
     return sum(
         float(known[end] * abs(means[end] - inner))
-        for end, beside, inner in ((0, 1, meaning.ends[1]), (-1, -2, meaning.ends[-2]))
-        if count > 1 and density[end] < density.max() and widths[end] > widths[beside]
+        for end, inner in ((0, meaning.ends[1]), (-1, meaning.ends[-2]))
+        if count > 1 and known[end] < MOSTLY and widths[end] > widths.sum() / 2
     )
 
 
@@ -191,7 +192,7 @@ def number_quality(
                     np.diff(meaning.ends) - meaning.number.grain, shares[: len(meaning.ends) - 1]
                 )
                 halves = np.full(2, np.hypot(far[place], _PLACED * wide))
-                halves += _of_tails(meaning, means, shares.ravel())
+                halves += _of_tail(meaning, means, shares.ravel())
                 # of empty bins half of it is cut off
                 deviation = np.maximum(noise[place,], np.median(noise[place,]))
                 is_noise = shares.ravel() <= _NOISE * deviation

@@ -282,6 +282,30 @@ def test_the_mean_of_values_that_were_moved_to_a_bound_is_in_its_interval(
     assert sum(held) >= 4
 
 
+@pytest.mark.quick("3.0")
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_the_mean_of_a_tail_in_one_bin_of_most_of_the_bounds_is_in_its_interval(
+    epsilon: float,
+) -> None:
+    """Multiples of 2.5, hardly any above 20: which lie at the inner edge of the last bin."""
+    declared = money(60, predicted=False)
+    held = []
+    for seed in range(5):
+        chance = np.random.default_rng(seed)
+        drawn = {
+            "age": chance.integers(18, 91, 4000),
+            "kind": chance.integers(0, 3, 4000),
+            "spent": 2.5 * (1 + chance.poisson(2.2, 4000)),
+        }
+        rows = parted(coded(declared, drawn), 3000)
+        found = quality(rows, "aim_tabicl", epsilon, seed=seed, count=10, declared=declared)
+        (mean,) = [one.mean for one in found.numbers if one.column == "spent"]
+        assert mean is not None and mean.low <= mean.value <= mean.high
+        true = float(np.mean(rows.train.data.column("spent").to_numpy()))
+        held.append(mean.low <= true <= mean.high)
+    assert sum(held) >= 4
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_of_a_label_in_one_bin_no_score_is_known(epsilon: float) -> None:
     """Its true R2 is about -40,000: predicted are middles of millions."""
