@@ -128,7 +128,7 @@ def simulated(figures: Figures) -> None:
     on two cores, and a first unit, are taken off.
     """
     with (
-        elsewhere(Habits(delay_seconds=PAPER_SECONDS)) as url,
+        elsewhere(Habits(delay_seconds=sized(PAPER_SECONDS, 0.05))) as url,
         tempfile.TemporaryDirectory() as folder,
     ):
         place = slow_place(Path(folder) / "place", url, SLEEPY)

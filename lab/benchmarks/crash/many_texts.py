@@ -56,7 +56,7 @@ class Verdict:
 def release(root: Path, environment: dict[str, str]) -> None:
     """The command, in a process of its own."""
     os.environ.update(environment)
-    from dpicl.cli.ask import chosen_options, release_to_file
+    from dpicl.cli.ask import Files, chosen_options, release_to_file
     from dpicl.release.request import ReleaseRequest
 
     request = ReleaseRequest(
@@ -64,7 +64,7 @@ def release(root: Path, environment: dict[str, str]) -> None:
     )
     for number in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-    release_to_file(request, root / "texts.jsonl", "jsonl")
+    release_to_file(request, Files(root / "texts.jsonl", "jsonl"))
 
 
 @contextmanager
