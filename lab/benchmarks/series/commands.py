@@ -66,7 +66,7 @@ def _command(root: Path, nights: int) -> float:
             COLUMNS="120",
         )
         spent.append(children() - before)
-        assert f"1 periods released now, {nights} of" in made.stdout, made.stderr
+        assert f"1 period released now, {nights} of" in made.stdout, made.stderr
     return min(spent)
 
 
