@@ -8,7 +8,7 @@ rows, one a day, are protected. Noise is seeded; asked are rows that nobody drew
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -50,10 +50,10 @@ def measure(figures: Figures) -> None:
         )
         released = _nights(series, codes, arrived)
         nightly = [
-            _auc(codes, series.window(released, 1, night), night)
+            _auc(codes, series.window(released, 1, night).marginals, night)
             for night in range(PERIODS - LAST + 1, PERIODS + 1)
         ]
-        recent = _auc(codes, series.window(released, PERIODS - LAST + 1, PERIODS), 0)
+        recent = _auc(codes, series.window(released, PERIODS - LAST + 1, PERIODS).marginals, 0)
         chosen = [
             _by_choice(series, released, codes, arrived, first) for first in (1, PERIODS - LAST + 1)
         ]
@@ -148,7 +148,7 @@ def _by_choice(
     those that the exact counts of these rows choose, as if they had been counted all year with the
     same noise: about what a structure that is chosen anew, at no cost, would give.
     """
-    window = series.window(released, first, PERIODS)
+    window = series.window(released, first, PERIODS).marginals
     star = [one for one in window if len(one.columns) == 2]
     exact = ExactCounts.of(PrivateCodes(codes.train[arrived >= first]), codes.sizes)
     places = (max(1, first - series.structure + 1), PERIODS - series.structure + 1)
@@ -193,7 +193,7 @@ def _once(codes: Codes, whole: ExactCounts, share: Fraction, seed: int) -> float
     )
 
 
-def _auc(codes: Codes, counts: list[NoisyMarginal], seed: int) -> float:
+def _auc(codes: Codes, counts: Sequence[NoisyMarginal], seed: int) -> float:
     return scored(rows_of("MST", graphical_model(codes.sizes, counts), counts, seed), codes, "LR")[
         1
     ]
