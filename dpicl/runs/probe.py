@@ -177,7 +177,7 @@ def scorer_of(
     plan = read_plan(run)
     spec = spec or plan.model
     file = run / (DESCRIPTIONS[wanted] if spec == plan.model else beside_file(spec.name))
-    mode = str(read_json(file)["mode"]) if file.exists() else ""
+    mode = read_json(file).get("mode", "") if file.exists() else ""
     scorer = reader_of(spec, settings, wanted, mode)
     _store(scorer.description, file)
     return scorer
