@@ -5,6 +5,7 @@ back to a scheduler that it has lost.
 (`tasks/warm.py`).
 """
 
+import logging
 import threading
 from collections.abc import Awaitable
 from typing import Any
@@ -19,7 +20,12 @@ def dask_setup(worker: Any) -> None:
     """Import in the background: a worker that does not answer meanwhile would be given up. Leave
     the nanny alive when the scheduler is lost: it starts the worker anew, which waits for the
     scheduler; else a host whose network fails for a minute would not come back.
+
+    Workers of a cluster on this machine, whose names are numbers, end with their scheduler: that a
+    last heartbeat found none, they would tell with all frames after a run that has succeeded.
     """
+    if isinstance(worker.name, int):
+        logging.getLogger("distributed.worker").setLevel(logging.CRITICAL)
 
     def warm() -> None:
         from tasks import warm as _  # noqa: F401 - the import is it

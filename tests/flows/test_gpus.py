@@ -4,6 +4,7 @@ wait for them.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from typing import Any
@@ -70,7 +71,22 @@ def test_a_worker_may_load_whatever_the_machine_has_room_for(
     with local_cluster(16) as cluster, Client(cluster) as client:
         share = psutil.virtual_memory().total // 16
         held = client.submit(_held, share + share // 4, pure=False)
-        assert held.result(timeout=60) > share
+        assert held.result(timeout=180) > share
+
+
+@pytest.mark.exhaustive
+def test_a_worker_here_tells_nothing_of_a_scheduler_that_has_ended(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with local_cluster(1) as cluster, Client(cluster) as client:
+        assert client.submit(_late, pure=False).result(timeout=120) == "distributed.worker"
+    assert "Failed to communicate" not in capfd.readouterr().err
+
+
+def _late() -> str:
+    logger = logging.getLogger("distributed.worker")
+    logger.error("Failed to communicate with scheduler during heartbeat.", exc_info=OSError())
+    return logger.name
 
 
 def _held(size: int) -> int:
