@@ -76,7 +76,7 @@ def _inverting(figures: Figures) -> None:
         np.random.default_rng(0).random(2**14),
     )
     matrices = [inverse_matrix(law) for law in laws]
-    dense = seconds(lambda: reduce(np.kron, matrices) @ shares, 1)
+    dense = seconds(lambda: reduce(np.kron, matrices) @ shares, 3)
     figures.at_least(
         "reconstruct-2^14-over-dense",
         dense / seconds(lambda: invert(shares, laws), 20),
