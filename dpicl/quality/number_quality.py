@@ -147,7 +147,7 @@ def _of_tail(meaning: Meaning, means: np.ndarray, shares: np.ndarray) -> float:
     known = np.maximum(shares[:count], 0) / max(np.maximum(shares[:count], 0).sum(), 1e-12)
     widths = np.diff(meaning.ends)
     return sum(
-        float(known[end] * abs(means[end] - inner))
+        float(np.nan_to_num(known[end] * abs(means[end] - inner)))  # of no rows there is no mean
         for end, inner in ((0, meaning.ends[1]), (-1, meaning.ends[-2]))
         if count > 1 and known[end] < MOSTLY and widths[end] > widths.sum() / 2
     )
