@@ -22,23 +22,15 @@ def check_can_be_met(contract: Contract, condition: Condition) -> None:
     """Refuse a condition that no value meets, as 8.5 of whole numbers, or that a relation rules
     out. Raises ParameterError: names them.
     """
-    if any(not weights.sum() for weights in condition.weights.values()):
-        can_be = all(
-            one.missing
-            or one.categories
-            or any(
-                not contract.numbers[name].grain or math.ceil(low) <= high
-                for low, high in one.ranges
-            )
-            for name, one in condition.asked.items()
+    if not all(
+        one.missing
+        or one.categories
+        or any(
+            not contract.numbers[name].grain or math.ceil(low) <= high for low, high in one.ranges
         )
-        raise ParameterError(
-            "where",
-            condition.words,
-            "values that rows of the release have"
-            if can_be
-            else "values that the columns can have",
-        )
+        for name, one in condition.asked.items()
+    ):
+        raise ParameterError("where", condition.words, "values that the columns can have")
     for relation in contract.relations:
         if condition.asked.keys() & {*relation.columns} and _rules_out(
             relation, contract, condition.asked
@@ -49,6 +41,9 @@ def check_can_be_met(contract: Contract, condition: Condition) -> None:
                 f"a condition that a row can meet; `relations` of {contract.name} rule it out: "
                 f"{relation}",
             )
+    # last: of two reasons, the one that no other release would change is said
+    if any(not weights.sum() for weights in condition.weights.values()):
+        raise ParameterError("where", condition.words, "values that rows of the release have")
 
 
 def _rules_out(relation: Relation, contract: Contract, asked: Mapping[str, Asked]) -> bool:

@@ -5,6 +5,7 @@ and what no row can do is said with its reason.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from hypothesis import strategies as st
 
 import dpicl
 from dpicl.contract import parse_contract
+from dpicl.contract.models import Contract
+from dpicl.data.conditions import conditional_form
+from dpicl.data.ruled_out import check_can_be_met
+from dpicl.data.values import central_form
 from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
 from dpicl.release.release import Release, check_where
 
@@ -70,6 +75,20 @@ def rows(count: int = 5000) -> pd.DataFrame:
             "late": rng.choice(["no", "yes"], count),
         }
     )
+
+
+def contract_of(relations: list[dict[str, Any]]) -> Contract:
+    content = {
+        "version": 2,
+        "name": "loans",
+        "source": {"file": "loans.csv"},
+        "privacy": {"budget": {"epsilon": 1}},
+        **SCHEMA,
+        "relations": relations,
+    }
+    contract = parse_contract(content, "loans.yaml")
+    assert isinstance(contract, Contract)
+    return contract
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +168,7 @@ def test_any_range_is_met_or_refused(release: Release, where: dict[str, Any]) ->
     try:
         table = release.table(50, where=where)
     except ParameterError as error:
-        assert "a condition that" in str(error)
+        assert "a condition that" in str(error) or "rows of the release have" in str(error)
         return
     for name, asked in where.items():
         assert meets(table[name], asked).all()
@@ -202,6 +221,24 @@ def test_a_condition_that_a_relation_rules_out_names_it_before_a_charge(
 
 
 @pytest.mark.parametrize(
+    ("rate", "told"),
+    [
+        ((100, 200), r"rule it out: rising: \[least, rate\]"),
+        ((2000, 2100), "values that rows of the release have"),
+    ],
+)
+def test_a_relation_is_named_where_the_release_has_no_such_rows_either(
+    rate: tuple[int, int], told: str
+) -> None:
+    """What noise left of a range does not choose between two reasons."""
+    form = central_form(contract := contract_of(SCHEMA["relations"]))
+    condition = conditional_form(form, {"least": (2000, 2100), "rate": rate})
+    none = {place: np.zeros_like(weight) for place, weight in condition.weights.items()}
+    with pytest.raises(ParameterError, match=told):
+        check_can_be_met(contract, replace(condition, weights=none))
+
+
+@pytest.mark.parametrize(
     "where",
     [
         {"sex": ["m", "f"], "pregnant": "yes"},
@@ -219,7 +256,7 @@ def test_a_condition_that_some_row_meets_is_not_ruled_out(
 
 
 def test_what_several_relations_rule_out_together_names_the_condition(release: Release) -> None:
-    where = {"least": (1500, 1600), "interest": (0, 100), "repayment": (0, 100)}
+    where = {"least": (500, 700), "interest": (0, 100), "repayment": (0, 100)}
     with pytest.raises(ParameterError, match="where=interest is 0 to 100, least .* none keeps all"):
         release.table(10, where=where)
 
@@ -246,16 +283,8 @@ def test_what_several_relations_rule_out_together_names_the_condition(release: R
 def test_sums_that_cannot_be_made_one_after_another_are_refused(
     relations: list[dict[str, Any]], told: str
 ) -> None:
-    content = {
-        "version": 2,
-        "name": "loans",
-        "source": {"file": "loans.csv"},
-        "privacy": {"budget": {"epsilon": 1}},
-        **SCHEMA,
-        "relations": relations,
-    }
     with pytest.raises(DeclarationError, match=told):
-        parse_contract(content, "loans.yaml")
+        contract_of(relations)
 
 
 def test_rows_of_two_conditions_are_drawn_apart(tmp_path: Path) -> None:
