@@ -161,8 +161,8 @@ def bracket(
     Raises PrivacyError: an event is outside this accountant's reach, its mesh too large, or too
     coarse for its own check.
     """
-    from prv_accountant import PRVAccountant  # type: ignore[import-untyped]
-    from prv_accountant.accountant import compute_safe_domain_size  # type: ignore[import-untyped]
+    from prv_accountant import PRVAccountant
+    from prv_accountant.accountant import compute_safe_domain_size
 
     counts: Counter[tuple[Event, Neighbours]] = Counter()
     for guarantee in guarantees:

@@ -40,8 +40,8 @@ def bounds(
 def _bounds(
     variables: list[Any], counts: list[int], delta: float, error: float
 ) -> tuple[float, float] | None:
-    from prv_accountant import PRVAccountant  # type: ignore[import-untyped]
-    from prv_accountant.accountant import compute_safe_domain_size  # type: ignore[import-untyped]
+    from prv_accountant import PRVAccountant
+    from prv_accountant.accountant import compute_safe_domain_size
 
     tail = _DELTA_ERROR * delta
     try:

@@ -102,7 +102,7 @@ def shapes(figures: Figures) -> None:
             asked
             for cell, asked in prompts_of(method, split, contract, 0).items()
             if cell.epsilon == 1.0
-        )  # type: ignore[arg-type]
+        )
         for shape in SHAPES_HERE:
             scoring(figures, shape, method[:3], texts)
 

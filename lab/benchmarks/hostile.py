@@ -88,7 +88,7 @@ def _ask(pipe: Connection, number: int, seconds: float) -> Outcome:
     try:
         pipe.send(number)
         if pipe.poll(seconds):
-            return pipe.recv()  # type: ignore[no-any-return]
+            return pipe.recv()
     except (EOFError, ConnectionError):
         return Outcome(f"case {number}", "died", 0, "")
     return Outcome(f"case {number}", "hang", 0, "")

@@ -428,7 +428,7 @@ def write_visits(folder: Path) -> None:
         {"name": name, "type": "number", "constraints": {"minimum": 0, "maximum": 100}}
         for name in names
     ]
-    fields.append({"name": "returned", "type": "string", "constraints": {"enum": ["no", "yes"]}})  # type: ignore[dict-item]
+    fields.append({"name": "returned", "type": "string", "constraints": {"enum": ["no", "yes"]}})
     (folder / "visits.schema.json").write_text(json.dumps({"fields": fields}), "utf-8")
 
 
@@ -453,7 +453,7 @@ def _command(arguments: list[str], folder: Path) -> tuple[float, float, list[str
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return tuple(json.loads(done.stderr.splitlines()[-1]))  # type: ignore[return-value]
+    return tuple(json.loads(done.stderr.splitlines()[-1]))
 
 
 def measure_release(figures: Figures) -> None:

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ answers, so that every worker asks the one zero-shot cell of all units, but once
 def run_in(place: Place, *arguments: str, **extra: str) -> float:
     """Wall seconds of a command that ends well."""
     started = time.perf_counter()
-    told = place.dpicl(*arguments, timeout=3600, **extra)
+    told = place.dpicl("", *arguments, timeout=3600, file_limit=None, **extra)
     assert told.returncode == 0, told.stderr
     return time.perf_counter() - started
 
@@ -227,7 +228,8 @@ def tenths_of(files: Iterable[Path]) -> list[float]:
 @contextmanager
 def running_demo(place: Place, **extra: str) -> Iterator[subprocess.Popen[str]]:
     """A run with workers of its own, and a server too unless it is told of one."""
-    process = place.start("run", "demo", "--model", "fake", "--run-id", "start", **extra)
+    line = "run demo --model fake --run-id start"
+    process = place.start(line, file_limit=None, **extra)
     try:
         yield process
     finally:
@@ -246,11 +248,11 @@ def pages(figures: Figures) -> None:
             for row in ("task-run", "artifact"):
                 path = f"{row.replace('-', '_')}s/filter"
                 until(
-                    lambda path=path: server.ask(path, {"limit": 1}),
+                    partial(server.ask, path, {"limit": 1}),
                     300,
                     f"the first {row}",
                     every=0.1,
-                )  # type: ignore[misc]
+                )
                 figures.at_most(
                     f"seconds-from-cold-to-first-{row}-on-the-pages",
                     time.perf_counter() - began,

@@ -82,7 +82,7 @@ def topics() -> list[str]:
 def parts_of(topic: str) -> Sequence[Part]:
     """The parts of a topic, by the program that measures it."""
     is_package = Path(__file__).with_name(topic).is_dir()
-    return importlib.import_module(f"lab.benchmarks.{topic}{'.__main__' * is_package}").PARTS  # type: ignore[no-any-return]
+    return importlib.import_module(f"lab.benchmarks.{topic}{'.__main__' * is_package}").PARTS
 
 
 def steps() -> list[Step]:
@@ -267,7 +267,7 @@ def sitting(
         page()
     page()
     return all(
-        (result := store.of(step)) is not None and result.passed and result.commit == before
+        (found := store.of(step)) is not None and found.passed and found.commit == before
         for step in chosen
     )
 

@@ -130,7 +130,7 @@ def accuracy(figures: Figures) -> None:
         (SHOTS,),
         (),
         False,
-        Options(dp_icl=EnsembleOptions(variants=near)),
+        Options.model_validate({"dp_icl": EnsembleOptions(variants=near)}),
     )
     released, _ = in_memory.of_texts(
         DpIcl(), split.train, split.queries, contract, unit, Repeating(contract), HashedNGrams()

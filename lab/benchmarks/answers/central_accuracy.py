@@ -33,7 +33,7 @@ itself.
 
 
 def _unit(method: str, contract: Contract, seed: int, *epsilons: float) -> Unit:
-    return unit_of(method, contract.name, seed, epsilons, (1,), (), True, Options())  # type: ignore[arg-type]
+    return unit_of(method, contract.name, seed, epsilons, (1,), (), True, Options())
 
 
 def _measured(contract: Contract, split: SplitTable, seed: int) -> Mapping[str, Metrics]:

@@ -65,16 +65,16 @@ def _column(rng: np.random.Generator, hidden: np.ndarray) -> tuple[Any, dict[str
     nullable = {"nullable": True} if gaps.any() or rng.random() < 0.1 else {}
     kind = rng.choice(["integer", "real", "category", "date", "datetime", "boolean"])
     if kind == "integer":
-        width = int(rng.choice([1, 10, 100, 10**6]))
-        values = np.clip(np.rint(width / 2 + signal * width / 6), 0, width)
+        most = int(rng.choice([1, 10, 100, 10**6]))
+        values = np.clip(np.rint(most / 2 + signal * most / 6), 0, most)
         return pd.Series(values).mask(gaps) if nullable else values.astype(np.int64), {
             "type": "integer",
-            "bounds": [0, width],
+            "bounds": [0, most],
             **nullable,
         }
     if kind == "real":
         width = float(rng.choice([0.01, 1, 1000, 1e7]))
-        step = {} if width > 0.01 else {"step": 1e-6, "decimals": 5}
+        step: dict[str, float] = {} if width > 0.01 else {"step": 1e-6, "decimals": 5}
         return pd.Series(signal * width / 6).mask(gaps), {
             "type": "real",
             "bounds": [-width / 2, width / 2],

@@ -26,7 +26,6 @@ from dpicl.methods import METHODS, Options, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.few_shot_generation import job_of, write, write_public
 from dpicl.methods.grid import points
-from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Memory
 from lab.benchmarks.answers.topic_model import TopicModel
 from lab.benchmarks.figures import Figures, sized
@@ -68,7 +67,7 @@ def read(settings: Settings, name: str) -> tuple[TextContract, SplitTable]:
 
 def unit_for(contract: TextContract, seed: int, way: str) -> Unit:
     """One seed of one way."""
-    chosen = Options(few_shot_generation=FewShotOptions.model_validate(WAYS[way]))
+    chosen = Options.model_validate({"few_shot_generation": WAYS[way]})
     return unit_of(
         "few_shot_generation", contract.name, seed, EPSILONS, (SHOTS,), (), False, chosen
     )

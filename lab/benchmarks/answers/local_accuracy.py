@@ -41,7 +41,7 @@ WAYS = {
 
 
 def _unit(contract: Contract, seed: int) -> Unit:
-    options = Options(ldp_tabicl=LdpOptions(variants=WAYS))
+    options = Options.model_validate({"ldp_tabicl": LdpOptions(variants=WAYS)})
     return unit_of("ldp_tabicl", contract.name, seed, EPSILONS, (1,), (), True, options)
 
 
@@ -70,6 +70,7 @@ def _non_private(contract: Contract, split: SplitTable) -> tuple[float, float]:
     encoding = LocalEncoding.of(contract, "k-ary")
     truth = ReleasedRows(encode_clients(split.train, contract, encoding).codes)
     metrics = local_baselines(truth, encoding, encode_queries(split.test, contract))["lr"]
+    assert metrics.auc is not None
     return metrics.accuracy, metrics.auc
 
 

@@ -80,6 +80,7 @@ def _measured(number: int, clients: int, way: str) -> tuple[float, float, float]
     rows = estimated_rows(asked, "tree", stream(0, "rows", *name))
     found = local_baselines(rows, encoding, EncodedQueries(codes[clients:]))["lr"]
     share = codes[clients:, -1].mean()
+    assert found.auc is not None
     return found.accuracy, found.auc, found.accuracy - max(share, 1 - share)
 
 

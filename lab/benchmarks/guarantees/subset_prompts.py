@@ -124,6 +124,7 @@ def _share(prompts: WritingPrompts, pair: Sequence[tuple[Tokens, ...]]) -> float
         VoteRequest(prompts.public(LABEL), voters, prompts.model.encode(" ")) for voters in pair
     ]
     one, other = (votes.sums for votes in prompts.model.vote(requests, _rule(prompts.shape)))
+    assert prompts.shape.kind != "invisible-ink"
     noise, difference = TokenNoise(prompts.shape.kind, None), (one - other).astype(object)
     if prompts.shape.kind == "gaussian":
         return float(Fraction(int((difference**2).sum()), noise.squared_movement))

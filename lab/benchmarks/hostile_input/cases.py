@@ -133,7 +133,12 @@ def _logged() -> Iterator[io.StringIO]:
 
 def people(file: str = "people.csv") -> Contract:
     """The contract of the table that data files hold, with something at stake."""
-    return parse_contract({**_PEOPLE, "source": {**_PEOPLE["source"], "file": file}}, "people.yaml")  # type: ignore[dict-item]
+    contract = parse_contract(
+        {**_PEOPLE, "source": {**_PEOPLE["source"], "file": file}},  # type: ignore[dict-item]
+        "people.yaml",
+    )
+    assert isinstance(contract, Contract)
+    return contract
 
 
 def _contract(content: Any, folder: Path) -> None:
@@ -142,6 +147,7 @@ def _contract(content: Any, folder: Path) -> None:
     path.write_bytes(content)
     contract = load_contract(path)
     contract_digest(contract)
+    assert isinstance(contract, Contract)
     table = random_table(contract, 4, 0)
     for shots in (shots for shots in contract.shots if shots <= 64):
         groups, members = partition(contract, shots), assign(PrivateTable(table), contract, shots)

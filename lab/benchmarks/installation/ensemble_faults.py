@@ -85,7 +85,8 @@ def measure(figures: Figures) -> None:
             Habits(echo="ignores", faults=FAULTS, fault_every=FAULTY, delay_seconds=0.05)
         ) as url,
     ):
-        place, started, ends = _installed(Path(folder) / "place", url), time.perf_counter(), []
+        place, started = _installed(Path(folder) / "place", url), time.perf_counter()
+        ends: list[tuple[int | None, list[str]]] = []
         while not ends or ends[-1][0] is None:
             ends.append(_until_killed(place))
         print(

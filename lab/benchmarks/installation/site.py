@@ -26,7 +26,7 @@ import psycopg
 import yaml
 
 from tests.harness import DPICL, Place, free_port, new_place, until
-from tests.ledger.postgres import programs, unprivileged
+from tests.ledger.postgres import required_programs, unprivileged
 
 RESTART_SECONDS = 2.0
 BIN = Path(sys.executable).parent
@@ -46,7 +46,7 @@ class Part:
         """Begin a process that is the head of its own group."""
         self.starts += 1
         with log.open("ab") as file:
-            own = {
+            own: dict[str, Any] = {
                 "env": dict(self.environment),
                 "stdout": file,
                 "stderr": file,
@@ -239,8 +239,7 @@ def _database_home(site: Site) -> Path:
 
 
 def _postgres(site: Site, port: int) -> list[str]:
-    folder = programs()
-    assert folder is not None
+    folder = required_programs()
     settings = {
         "port": port,
         "listen_addresses": "127.0.0.1",
@@ -262,16 +261,16 @@ def _make_database(site: Site) -> None:
     password.write_text(site.ledger_url.partition("dpicl:")[2].partition("@")[0])
     for path in (home, password):
         os.chown(path, who.get("user", -1), who.get("group", -1))
-    folder = programs()
+    folder = required_programs()
     initdb = [
-        folder / "initdb",
+        str(folder / "initdb"),
         "-D",
-        home / "data",
+        str(home / "data"),
         "-U",
         "dpicl",
         "--auth=scram-sha-256",
         f"--pwfile={password}",
-    ]  # type: ignore[operator]
+    ]
     subprocess.run(initdb, check=True, capture_output=True, cwd=home, **who)
     site.parts["postgres"].options = {"cwd": home, **who}
 

@@ -73,6 +73,7 @@ def measure(figures: Figures) -> None:
                 "--model",
                 model,
                 timeout=60,
+                file_limit=None,
                 **environment,
             )
             taken = time.monotonic() - started

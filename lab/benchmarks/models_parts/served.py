@@ -137,7 +137,7 @@ def measure(figures: Figures) -> None:
     contract, split = rows_of(Settings.from_environment(), "adult")
     cells = {
         method: prompts_of(method, split, contract, 0) for method in ("gdp_tabicl", "ldp_tabicl")
-    }  # type: ignore[arg-type]
+    }
     for method, prompts in cells.items():
         cell, texts = next((cell, texts) for cell, texts in prompts.items() if cell.epsilon == 1.0)
         prefill(figures, texts, f"adult {method} {cell.shots} rows")

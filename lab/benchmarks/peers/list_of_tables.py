@@ -128,7 +128,13 @@ def _save(
     }
     part = path.with_suffix(".part.npz")
     np.savez(
-        part, train=values[0], test=values[1], train_codes=codes[0], test_codes=codes[1], **kinds
+        part,
+        allow_pickle=True,
+        train=values[0],
+        test=values[1],
+        train_codes=codes[0],
+        test_codes=codes[1],
+        **kinds,
     )
     part.replace(path)
 

@@ -98,9 +98,12 @@ class Llama:
             for voter, row in enumerate(voters)
             for place, token in enumerate(row)
         ]
-        begun = _timed(
-            lambda: [decode(whole[start : start + 512]) for start in range(0, len(whole), 512)]
-        )
+
+        def begin() -> None:
+            for start in range(0, len(whole), 512):
+                decode(whole[start : start + 512])
+
+        begun = _timed(begin)
         steps = []
         for step, token in enumerate(more):
             steps.append(

@@ -46,7 +46,7 @@ def run_ldp_tabicl(table: Arrays, job: Job) -> dict[str, float] | None:
     if not job["contract"]:
         return None
     contract, split = contract_split(job["table"], job["seed"])
-    options = Options(ldp_tabicl=LdpOptions(variants={_LOCAL: WAYS[_LOCAL]}))
+    options = Options.model_validate({"ldp_tabicl": LdpOptions(variants={_LOCAL: WAYS[_LOCAL]})})
     unit = unit_of(
         "ldp_tabicl", contract.name, job["seed"], (job["epsilon"],), (1,), (), True, options
     )
@@ -60,6 +60,7 @@ def run_ldp_tabicl(table: Arrays, job: Job) -> dict[str, float] | None:
         draws,
     )
     score = found[Cell(f"lr-{_LOCAL}", job["epsilon"])].auc
+    assert score is not None
     return {"gb": score, "lr": score}
 
 

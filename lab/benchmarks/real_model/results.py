@@ -14,7 +14,7 @@ import json
 import math
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ def _written(value: Any) -> Any:
 
 
 def _read(row: Mapping[str, str]) -> Answered:
-    kinds = {
+    kinds: dict[str, Callable[[str], Any]] = {
         "seed": int,
         "draw": int,
         "epsilon": _number,
@@ -169,7 +169,7 @@ def _read(row: Mapping[str, str]) -> Answered:
         "accuracy": _number,
         "auc": _number,
     }
-    return Answered(**{name: kinds.get(name, str)(text) for name, text in row.items()})  # type: ignore[arg-type]
+    return Answered(**{name: kinds.get(name, str)(text) for name, text in row.items()})
 
 
 def _number(text: str) -> float:

@@ -194,6 +194,6 @@ def _once(codes: Codes, whole: ExactCounts, share: Fraction, seed: int) -> float
 
 
 def _auc(codes: Codes, counts: Sequence[NoisyMarginal], seed: int) -> float:
-    return scored(rows_of("MST", graphical_model(codes.sizes, counts), counts, seed), codes, "LR")[
-        1
-    ]
+    return scored(
+        rows_of("MST", graphical_model(codes.sizes, counts), list(counts), seed), codes, "LR"
+    )[1]

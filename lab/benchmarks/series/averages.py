@@ -67,7 +67,8 @@ class Year:
     def errors(self, shown: ReleasedGroups, rows: np.ndarray) -> tuple[float, float]:
         """Of averages beside those of the exact sums of some nights."""
         contract, truth = self.vectors.contract, self.vectors.averages(rows.astype(np.float64))
-        numbers, categories = [], []
+        numbers: list[np.ndarray] = []
+        categories: list[np.ndarray] = []
         for one, true in zip(shown.groups, truth.groups, strict=True):
             for name, value in one.values.items():
                 column = contract.columns[name]

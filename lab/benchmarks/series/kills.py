@@ -21,7 +21,7 @@ import signal
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Sized
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
@@ -61,7 +61,7 @@ class Seen:
     @property
     def second(self) -> int:
         """Counts or draws beyond the first of a period, and prices beyond the first."""
-        several = [*self.frozen.values(), *self.published.values(), self.spent]
+        several: list[Sized] = [*self.frozen.values(), *self.published.values(), self.spent]
         return sum(max(0, len(one) - 1) for one in several)
 
 
@@ -207,7 +207,7 @@ def _write(path: Path, rows: list[dict[str, Any]], columns: list[str]) -> None:
 def _together(
     place: Place,
     night: int,
-    dealt: list[int | None] | list[int],
+    dealt: Sequence[int | None],
     mutate: Mutation,
     method: str | None,
 ) -> list[int | None]:
@@ -280,7 +280,7 @@ def _die_before(change: int) -> list[int]:
         reach()
         advance(self, *arguments)
 
-    Anchor.advance = advancing  # type: ignore[method-assign]
+    Anchor.advance = advancing  # type: ignore[assignment, method-assign]
     event.listen(Engine, "commit", lambda _: reach())
     sys.addaudithook(heard)
     return left

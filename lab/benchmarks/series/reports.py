@@ -100,7 +100,8 @@ def _answers(codes: np.ndarray, question: Question, secret: Stream) -> Iterator[
     else:
         for start in range(0, len(cells), 10_000):
             bits = report(cells[start : start + 10_000], question.law, secret)
-            yield from ({"bits": np.flatnonzero(bit).tolist()} for bit in bits)
+            for bit in bits:
+                yield {"bits": np.flatnonzero(bit).tolist()}
 
 
 def _codes(clients: int, contract: Contract) -> np.ndarray:

@@ -9,11 +9,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from dpicl.models.local.model_files import Dtype
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.requests import Sampling
@@ -23,9 +25,10 @@ from lab.benchmarks.speed.random_llama import random_llama
 
 NEW_TOKENS, ROUNDS = sized(60, 3), sized(3, 1)
 KIND = "cuda" if torch.cuda.is_available() else "cpu"
-SHAPE, DTYPE, QUERIES, PROMPTS, LOOPED, GOAL = {
-    "cpu": ("100M", "float32", 2, 10, 5, 3),
-    "cuda": ("7B", "bfloat16", 1, 100, 4, 10),
+DTYPE: Dtype = "bfloat16" if KIND == "cuda" else "float32"
+SHAPE, QUERIES, PROMPTS, LOOPED, GOAL = {
+    "cpu": ("100M", 2, 10, 5, 3),
+    "cuda": ("7B", 1, 100, 4, 10),
 }[KIND]
 """`LOOPED` prompts of a round are read by the loop."""
 WORDS = [
@@ -102,11 +105,11 @@ def measure(figures: Figures) -> None:
         ratios = []
         for seed in range(ROUNDS):
             prompts = _prompts(seed)
-            together = _seconds(
-                lambda prompts=prompts: model.generate(prompts, Sampling(NEW_TOKENS))
-            ) / len(prompts)  # type: ignore[misc]
+            together = _seconds(partial(model.generate, prompts, Sampling(NEW_TOKENS))) / len(
+                prompts
+            )
             few = prompts[:: len(prompts) // LOOPED]
-            alone = _seconds(lambda few=few: _loop(model, few)) / len(few)  # type: ignore[misc]
+            alone = _seconds(partial(_loop, model, few)) / len(few)
             print(
                 f"one prompt, {NEW_TOKENS} new tokens: {alone:.2f} s in a loop, {together:.2f} s "
                 f"together"

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import forkserver
+from typing import Any
 
 
 @contextmanager
@@ -14,7 +15,7 @@ def own_fork_server(preload: Sequence[str]) -> Iterator[None]:
     """Children that are started inside are forks of a process that has imported this; they must
     have ended when it ends.
     """
-    server = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver
     before = {name: value for name, value in vars(server).items() if name != "_lock"}
     server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
     server.set_forkserver_preload(list(preload))
@@ -23,4 +24,4 @@ def own_fork_server(preload: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         server._stop()
-        vars(server).update(before)
+        server.__dict__.update(before)

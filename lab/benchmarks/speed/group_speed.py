@@ -78,7 +78,9 @@ def large_content(**source: Any) -> dict[str, Any]:
 
 def large_contract(**source: Any) -> Contract:
     """That contract, checked."""
-    return parse_contract(large_content(**source), "large.yaml")
+    contract = parse_contract(large_content(**source), "large.yaml")
+    assert isinstance(contract, Contract)
+    return contract
 
 
 def large_table(rows: int, seed: int = 0) -> pa.Table:

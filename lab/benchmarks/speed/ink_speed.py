@@ -23,7 +23,6 @@ from dpicl.methods import METHODS, Options, unit_of
 from dpicl.methods.few_shot_plan import plan_release
 from dpicl.methods.few_shot_voting import rule_of
 from dpicl.methods.grid import points
-from dpicl.methods.options import FewShotOptions
 from dpicl.models.local.growing_rows import CachedSession
 from dpicl.models.local.vote_reader import Reader
 from dpicl.models.votes import VoteRule, Votes
@@ -38,14 +37,14 @@ SHOTS = 4
 def mechanism(way: str) -> tuple[VoteRule, DifferenceToken | TokenNoise, int]:
     """Rule, selection and voters on AG News at the judged epsilon, for whole texts."""
     contract = Settings.from_environment().texts("agnews")
-    options = FewShotOptions.model_validate({**WAYS[way], "max_tokens": TOKENS})
-    chosen = Options(few_shot_generation=options)
     name = "few_shot_generation"
+    chosen = Options.model_validate({name: {**WAYS[way], "max_tokens": TOKENS}})
     unit = unit_of(name, contract.name, 0, (JUDGED,), (SHOTS,), (), False, chosen)
     (point,) = points(METHODS[name], unit).values()
     plan = plan_release(contract, point)
-    assert options.voters is not None
-    return rule_of(plan.shape, plan), next(iter(plan.drawings.values())).noise.token, options.voters
+    voters = WAYS[way]["voters"]
+    assert isinstance(voters, int)
+    return rule_of(plan.shape, plan), next(iter(plan.drawings.values())).noise.token, voters
 
 
 def seconds_a_token(reader: Reader, way: str) -> float:

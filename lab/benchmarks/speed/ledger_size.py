@@ -124,5 +124,9 @@ def measure(figures: Figures, count: int = sized(100_000, 1_000), kept: str = ""
 
 if __name__ == "__main__":
     measured = Figures()
-    measure(measured, *map(int, sys.argv[1:2]), *sys.argv[2:])
+    told = sys.argv[1:]
+    if told:
+        measure(measured, int(told[0]), *told[1:])
+    else:
+        measure(measured)
     measured.finish()

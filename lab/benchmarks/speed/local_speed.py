@@ -87,10 +87,10 @@ def _inverting(figures: Figures) -> None:
         laws, shares = [response(epsilon=EPSILON, categories=2)] * bits, np.ones(2**bits)
         figures.at_most(
             f"reconstruct-2^{bits}",
-            seconds(lambda laws=laws, shares=shares: invert(shares, laws), 3),
+            seconds(partial(invert, shares, laws), 3),
             goal,
             " s",
-        )  # type: ignore[misc]
+        )
     _inverting_beside_others(figures)
 
 

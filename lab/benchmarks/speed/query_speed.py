@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from dpicl.contract import parse_contract
+from dpicl.contract import Contract, parse_contract
 from dpicl.data.reading.database import query_batches
 from lab.benchmarks.figures import Figures, best_of, sized
 from tests.ledger.postgres import programs, running_postgres
@@ -62,6 +62,7 @@ def measure(figures: Figures) -> None:
         print("no PostgreSQL server programs here: not measured")
         return
     contract = parse_contract(CONTRACT, "measured.yaml")
+    assert isinstance(contract, Contract)
     query = contract.source.query
     assert query is not None
     with running_postgres(durable=False) as server:

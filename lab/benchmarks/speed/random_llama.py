@@ -39,4 +39,4 @@ def random_llama(
     with torch.device(device):
         return AutoModelForCausalLM.from_config(
             config, attn_implementation=NAME, dtype=dtype
-        ).eval()  # type: ignore[no-untyped-call]
+        ).eval()

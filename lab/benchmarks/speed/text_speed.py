@@ -84,7 +84,7 @@ def job_for(contract: TextContract, settings: Settings) -> WritingJob:
         (TEXTS,),
         (),
         False,
-        Options(few_shot_generation=options),
+        Options.model_validate({"few_shot_generation": options}),
     )
     (point,) = points(METHODS[unit.method], unit).values()
     journal = FileJournal(settings, {point.key: "measured"}, draws_for(contract, 0), "rows")

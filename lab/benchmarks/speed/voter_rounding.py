@@ -71,9 +71,9 @@ def _shares(reader: Reader, rule: VoteRule) -> Iterator[float]:
     for changed in (first + (5,) * 30, others[0][:80] + first[80:], first[:60]):
         moved = (_others(reader, request, rule, changed) - before).astype(np.float64)
         yield (
-            np.linalg.norm(moved) / (2**0.5 * UNITS)
+            float(np.linalg.norm(moved)) / (2**0.5 * UNITS)
             if rule.kind == "probability"
-            else np.ptp(moved) / (2 * UNITS)
+            else float(np.ptp(moved)) / (2 * UNITS)
         )
 
 

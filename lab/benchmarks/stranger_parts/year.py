@@ -57,7 +57,8 @@ FREE_SHARE = 0.25
 a fifth of all.
 """
 _DAY, _CAP = 86_400.0, 10**6
-_GRID = {"datasets": ["till"], "epsilons": ["1"], "shots": [1, 2], "seeds": [0], "model": "fake"}
+_DATASETS = ["till"]
+_GRID = {"datasets": _DATASETS, "epsilons": ["1"], "shots": [1, 2], "seeds": [0], "model": "fake"}
 
 
 def blocks(folder: Path) -> int:
@@ -93,7 +94,7 @@ class Year:
         plan = replace(
             read_plan(before),
             run_id=run.name,
-            periods=periods_of(_GRID["datasets"], self.settings, when=when),
+            periods=periods_of(_DATASETS, self.settings, when=when),
         )
         shutil.copytree(before, run, ignore=shutil.ignore_patterns(PLAN))
         write_plan(run, plan)
