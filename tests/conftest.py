@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from absl.logging import get_absl_handler
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from dpicl.contract import Contract, load_contract
 from dpicl.data.reading.split import split_table
@@ -36,6 +37,9 @@ settings.register_profile("steady", max_examples=25, derandomize=True, deadline=
 settings.register_profile("thorough", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+# Some of its examples are constants of the sources that are imported, and what is imported hangs on
+# the tests before: none of them, so that a test has the same ones wherever it runs.
+providers._get_local_constants = lambda: providers._local_constants
 
 # As Dask's workers have it: tests run in several processes, and so do most of the programs that
 # they start.

@@ -39,8 +39,10 @@ from tests.truth.small import typed_in
 
 pytestmark = pytest.mark.usefixtures("home")
 
-ROWS, BROKEN = 1913, 1379
-"""Numbers that nothing public has; most tables have so many rows, of which so many break a rule."""
+ROWS, BROKEN = 3917, 2379
+"""Numbers that nothing public has, no time either (of a year, of milliseconds), nor their
+difference; most tables have so many rows, of which so many break a rule.
+"""
 PRIVATE = re.compile(rf"(?<!\d)({ROWS}|{BROKEN}|{ROWS - BROKEN}|{BROKEN + 1}|{ROWS + 1})(?!\d)|zq7")
 COLUMNS: dict[str, dict[str, Any]] = {
     "age": {"type": "integer", "bounds": [18, 99]},

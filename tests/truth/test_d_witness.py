@@ -57,6 +57,11 @@ def people(settings: Settings) -> str:
     return f"file:{settings.home.parents[1] / 'people.csv'}"
 
 
+def told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What was logged of witnesses; a server of other tests may log too."""
+    return [record for record in caplog.records if record.name == "dpicl.witness"]
+
+
 def spend(
     settings: Settings, name: str, address: str | None = None, *, account: str = "people"
 ) -> None:
@@ -448,15 +453,15 @@ def test_one_that_is_absent_is_told_once(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     spend(settings, "a")
-    assert not caplog.records, "the first charge of all misses nothing"
+    assert not told(caplog), "the first charge of all misses nothing"
     shutil.rmtree(settings.witnesses or "")
     spend(settings, "b")
-    (line,) = [record for record in caplog.records if record.name == "dpicl.witness"]
+    (line,) = told(caplog)
     assert line.levelno == logging.WARNING and "no witness of its ledger was in" in line.message
     with open_ledger(settings) as ledger:
         ledger.set_cap("people", 3.0)
     spend(settings, "c")
-    assert len(caplog.records) == 1
+    assert len(told(caplog)) == 1
 
 
 def _in_the_home(settings: Settings) -> Settings:
@@ -483,7 +488,7 @@ def test_without_a_place_for_it_a_charge_is_made_and_it_is_told(
     without = where(settings)
     for name in "ab":
         spend(without, name)
-    (line,) = [record for record in caplog.records if record.name == "dpicl.witness"]
+    (line,) = told(caplog)
     assert "no witness of" in line.message and "would not be noticed" in line.message
     assert not list(settings.home.rglob("settings"))
 
@@ -584,7 +589,7 @@ def test_a_backup_that_is_tried_elsewhere_leaves_the_home_in_use(
         with pytest.raises(BudgetError, match="closed by the restore"):
             draw(ledger, tried, "b", account="people")
     assert not [one for one in findings(tried) if one.is_fault and "rolled back" in one.rule]
-    assert content(settings.witnesses or Path()) == before and not caplog.records
+    assert content(settings.witnesses or Path()) == before and not told(caplog)
     if not since:
         spend(settings, "later")
     with pytest.raises(BudgetError, match="spent 2 of cap 2"):
@@ -603,9 +608,11 @@ def test_a_tried_backup_takes_over_by_a_stated_cap_and_both_homes_say_so(
     restore(tried, tmp_path / "backup", tmp_path / "key")
     with open_ledger(tried) as ledger:
         ledger.set_cap("people", 2.0)
-    (line,) = [record.message for record in caplog.records if record.name == "dpicl.witness"]
-    assert line.startswith(f"{settings.home}: its ledger is refused from now on, as {tried.home}")
-    assert line.endswith("it had spent: people epsilon 2")
+    (line,) = told(caplog)
+    assert line.message.startswith(
+        f"{settings.home}: its ledger is refused from now on, as {tried.home}"
+    )
+    assert line.message.endswith("it had spent: people epsilon 2")
     sentence = refusal(settings, "c")
     assert f"expected DPICL_HOME={tried.home};" in sentence
     spend(tried, "c", people(settings))

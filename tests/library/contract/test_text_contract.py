@@ -373,7 +373,7 @@ def _use(content: dict[str, Any]) -> None:
     """
     contract = parse_contract(content, "mail.yaml")
     table = parse_texts(lines(records(6)), contract, "train.jsonl")
-    text_violations(table.add_column(0, "part", [["train"] * 6]), contract)
+    text_violations(table.add_column(0, "part", [["train"] * table.num_rows]), contract)
     if contract.generation is not None:
         first = contract.label_text(contract.demonstrated[0])
         assert all(

@@ -54,22 +54,22 @@ def test_what_passes_by_itself_is_asked_again_and_answered_once(fault: str) -> N
 
 def test_a_server_that_stalls_is_not_waited_for_for_ever() -> None:
     with serving(Habits(faults=("stall",), fault_every=30)) as server:
-        scorer = opened(server, deadline_seconds=4)
+        scorer = opened(server, deadline_seconds=8)
         started = time.monotonic()
         assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 60
 
 
 def test_the_deadline_is_for_one_answer_with_all_attempts() -> None:
     with serving(Habits()) as server:
-        scorer = opened(server, deadline_seconds=2)
-        server.habits = Habits(delay_seconds=30)
+        scorer = opened(server, deadline_seconds=6)
+        server.habits = Habits(delay_seconds=60)
         started = time.monotonic()
         with pytest.raises(ModelError) as late:
             scorer.score(PROMPTS[:1], BLANKED)
-        assert time.monotonic() - started < 15
+        assert time.monotonic() - started < 40
     assert str(late.value) == (
-        f"model 'far': the server at {server.url} gives no answer: a call took more than 2 "
+        f"model 'far': the server at {server.url} gives no answer: a call took more than 6 "
         f"seconds; {AGAIN}"
     )
 

@@ -4,6 +4,7 @@ more than is stated.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -127,16 +128,19 @@ def test_a_row_that_a_model_fails_on_leaves_an_answer_and_every_other_vote(
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_the_method_answers_with_the_row_as_without_it(
-    failure: Exception, caplog: pytest.LogCaptureFixture
+    failure: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("DEBUG")
+    monkeypatch.setattr(logging.getLogger("dpicl"), "propagate", True)
     asked, seen = unit(3.0, soft={"aggregation": "soft-votes"}), []
     for rows in (ROWS, [*ROWS, *[MARK] * 9]):
         found = answered(
             contract(), asked, table(rows), QUERIES, Public({}, None), Marked(failure=failure)
         )
         seen.append({cell: len(answers) for cell, answers in found.items()})
-    assert seen[0] == seen[1] and set(seen[0].values()) == {len(QUERIES)} and not caplog.records
+    assert seen[0] == seen[1] and set(seen[0].values()) == {len(QUERIES)}
+    # a server of other tests may log too
+    assert not [one for one in caplog.records if one.name.startswith("dpicl")]
 
 
 def test_a_model_that_is_gone_stops_whatever_the_rows_are() -> None:

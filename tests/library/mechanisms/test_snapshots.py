@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.home.sealed import SnapshotPlace
 from dpicl.ledger import load_key
+from tests.harness import exit_code
 
 KEY = bytes(range(32))
 NAME, VOTES = "release 7, batch 3", b"votes: 17 0 4 2 0 9 "
@@ -222,8 +223,7 @@ def test_a_writer_killed_at_any_step_leaves_all_or_nothing(tmp_path: Path) -> No
         arguments = place.folder, last
         process = forkserver.Process(target=_write_and_die, args=arguments)
         process.start()
-        process.join(60)
-        if process.exitcode == 0:
+        if exit_code(process, 300) == 0:
             break
         stood.append(place.read(NAME) == VOTES)
         assert place.read(NAME) in (None, VOTES)
