@@ -127,8 +127,11 @@ def test_a_library_that_fails_is_a_finding_and_the_process_answers_on() -> None:
         assert library.drawn("laplace", True, 3, 7).tolist() == pytest.approx(
             library.drawn("laplace", True, 3, 7).tolist(), abs=0
         )
-    with pytest.raises(LibraryFailedError, match="died"):
-        Library("textbook", "true", "").ask("versions", packages=[])
+    with (
+        closing(Library("textbook", "true", "")) as gone,
+        pytest.raises(LibraryFailedError, match="died"),
+    ):
+        gone.ask("versions", packages=[])
 
 
 def test_a_grain_finer_than_the_other_neighbours_is_an_event() -> None:

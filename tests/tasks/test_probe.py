@@ -24,7 +24,7 @@ from dpicl.runs.plan import draft_plan
 from dpicl.runs.probe import PROBE
 from dpicl.runs.run_folder import read_plan
 from tasks.stages import probe
-from tests.harness import Place, charged, install, install_texts, letters, shop
+from tests.harness import Place, charged, free_port, install, install_texts, letters, shop
 from tests.library.endpoint_server import Habits, serving
 from tests.library.text_contracts import as_free_text, lines, records
 from tests.library.vote_models import made, tiny_model
@@ -98,8 +98,7 @@ def test_a_server_that_gives_no_log_probabilities_is_refused(
 
 
 def test_a_server_that_is_not_there_is_refused(place: Place) -> None:
-    with serving(Habits()) as server:
-        url = server.url
+    url = f"http://127.0.0.1:{free_port()}/v1"
     told = refused({**TABLES, "model": f"{url}#m"})
     assert f"nothing answers at {url}: " in told and "(no connection)" in told
 

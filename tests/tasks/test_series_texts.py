@@ -127,10 +127,10 @@ def test_all_periods_cost_what_the_first_one_does(place: Place) -> None:
     assert spent()[1] == 5
     assert first.certificate.privacy_loss.privacy_unit == "row"
     of_both = [first.certificate, made(PERIODS[1]).certificate]
-    assert (
-        len({one.evidence.release_id for one in of_both})
-        == len({one.evidence.artefact_sha256 for one in of_both})
-        == 2
+    assert len({one.evidence.release_id for one in of_both}) == 2
+    # two periods may draw the same few letters
+    assert (of_both[0].evidence.artefact_sha256 == of_both[1].evidence.artefact_sha256) is (
+        texts(made(PERIODS[1])) == texts(first)
     )
     assert [one.model.period for one in of_both] == [
         f"{period}, of 2026-01 to 2026-06" for period in PERIODS[:2]

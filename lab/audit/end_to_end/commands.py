@@ -139,6 +139,8 @@ def captured(work: Callable[[], object]) -> Output:
             warnings.catch_warnings(record=True) as warned,
         ):
             warnings.simplefilter("always")
+            # of another's garbage, whenever it is collected; Python does not print them either
+            warnings.simplefilter("ignore", ResourceWarning)
             work()
     except SystemExit as stopped:
         code = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
