@@ -86,7 +86,7 @@ def status(port: int, path: str, body: bytes | None = None, secret: str = "") ->
         f"http://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json", **shown}
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

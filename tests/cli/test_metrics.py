@@ -240,11 +240,12 @@ def test_a_validation_that_failed_is_told_until_the_next_one(watched: Place, cli
     """Of a benchmark: what holds of private rows stands in no run's folder."""
     broken = {"dataset": "canaries", "severity": "fail"}
     assert value(told(cli), "validation_broken_rules", **broken) is None
-    for run, failing in (("done", 0), ("killed", 2)):
+    for when, (run, failing) in enumerate((("done", 0), ("killed", 2)), start=1):
         (later := watched.run(run) / "validation").mkdir()
         (later / "canaries.json").write_text(
             json.dumps([{"severity": "fail", "holds": number >= failing} for number in range(5)])
         )
+        os.utime(later / "canaries.json", (when, when))
     assert value(told(cli), "validation_broken_rules", **broken) == 2
     os.utime(later / "canaries.json", (0, 0))
     assert value(told(cli), "validation_broken_rules", **broken) == 0

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -111,7 +111,7 @@ def test_no_command_can_hold_on(tmp_path: Path, sign: signal.Signals, again: boo
     finally:
         end(process)
     assert process.returncode == 128 + sign and err == f"{REPEAT}\n" and not rows.exists()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
 
 
 def test_workers_are_not_reached_by_what_the_program_s_group_is_told(tmp_path: Path) -> None:
@@ -132,14 +132,17 @@ def test_while_a_command_is_imported(place: Place, sign: signal.Signals) -> None
 
 def _stop_when(
     place: Place, arguments: tuple[str, ...], seen: Callable[[], bool], sign: signal.Signals
-) -> tuple[int, str]:
-    """Freeze a command as soon as something is seen, and let it go on with a signal."""
+) -> tuple[int, str] | None:
+    """Freeze a command as soon as something is seen, and let it go on with a signal; None where it
+    was too fast to be stopped there.
+    """
     process = place.start(*arguments)
     try:
         until(lambda: seen() or process.poll() is not None, 120, "the moment", every=0.0005)
-        os.killpg(process.pid, signal.SIGSTOP)
-        # it was too fast to be stopped there
-        assert process.poll() is None and seen()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGSTOP)
+        if process.poll() is not None or not seen():
+            return None
         os.killpg(process.pid, sign)
         os.killpg(process.pid, signal.SIGCONT)
         _, err = process.communicate(timeout=60)
@@ -158,23 +161,24 @@ def _stop_when(
 def test_a_stopped_release_leaves_no_row_and_no_file(
     place: Place, command: str, sign: signal.Signals
 ) -> None:
-    name = install(place, shop("till", private=True), shop_rows(3000))
-    out = place.root / "out" / "rows.csv"
-    out.parent.mkdir()
-    arguments = (
-        command,
-        name,
-        "--epsilon",
-        "1",
-        "--out",
-        str(out),
-        *(("--as", "csv") if command == "protect" else ()),
-    )
-    folder = place.home / "private" / name
-    assert _stop_when(place, arguments, lambda: any(folder.glob("*/*")), sign) == (
-        128 + sign,
-        f"{REPEAT}\n",
-    )
+    for attempt in range(5):  # it takes a fifth of a second, which a busy machine may miss
+        name = install(place, shop(f"till{attempt}", private=True), shop_rows(3000))
+        out = place.root / f"out{attempt}" / "rows.csv"
+        out.parent.mkdir()
+        arguments = (
+            command,
+            name,
+            "--epsilon",
+            "1",
+            "--out",
+            str(out),
+            *(("--as", "csv") if command == "protect" else ()),
+        )
+        folder = place.home / "private" / name
+        ended = _stop_when(place, arguments, lambda f=folder: any(f.glob("*/*")), sign)
+        if ended is not None:
+            break
+    assert ended == (128 + sign, f"{REPEAT}\n")
     assert not list(folder.glob("*")) and not list(out.parent.iterdir()) and not list(pids(place))
     assert not list((place.home / "runs").glob("*"))
     assert place.dpicl(*arguments).returncode == 0 and len(list(out.parent.iterdir())) == 2
@@ -279,7 +283,7 @@ def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence
         128 + sign,
         "dpicl: interrupted; `dpicl run --resume r` continues it\n",
     )
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
 
 
 def test_a_signal_after_a_commands_end_does_not_change_how_it_ended() -> None:

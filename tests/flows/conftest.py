@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tasks.stages import TASKS
 from tests.cli.conftest import cli
 from tests.harness import SMALL, World, place, until, world
 
@@ -23,7 +24,6 @@ def retried(world: World) -> Path:
     run.mkdir(parents=True)
     obstacle.write_text("in the way")
     sweeping = threading.Thread(target=world.sweep, args=("retried", RETRIED))
-    sweeping.start()
 
     def failed_twice() -> bool:
         validations = [task for task in _tasks(world) if task["name"].startswith("validate")]
@@ -31,9 +31,14 @@ def retried(world: World) -> Path:
             task["run_count"] == 2 and task["state_name"] == "AwaitingRetry" for task in validations
         )
 
-    until(failed_twice, 60, "two failures")
-    obstacle.unlink()
-    sweeping.join(120)
+    with pytest.MonkeyPatch.context() as patch:
+        # long enough for a busy server to tell that it failed
+        slow = TASKS["validate"].with_options(retry_delay_seconds=[1, 12])
+        patch.setitem(TASKS, "validate", slow)
+        sweeping.start()
+        until(failed_twice, 60, "two failures")
+        obstacle.unlink()
+        sweeping.join(120)
     return run
 
 

@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import REPOSITORY, SMALL_OPTIONS, World
+from tests.harness import REPOSITORY, SMALL_OPTIONS, World, until
 
 
 def test_the_run_shows_two_retries_and_ends_well(world: World, retried: Path) -> None:
     assert world.flow_run("retried")["state_type"] == "COMPLETED"
+    until(
+        lambda: all(task["state_name"] == "Completed" for task in world.task_runs("retried")),
+        60,
+        "the last states",
+    )
     counts = {task["name"]: task["run_count"] for task in world.task_runs("retried")}
     assert counts.pop("validate breast_cancer") == 3
     assert set(counts.values()) == {1}

@@ -84,4 +84,4 @@ def _die(end: End) -> None:
 
 def in_process(*arguments: Any) -> int:
     """`work` in a fresh fork of a process that has imported everything; gives its exit code."""
-    return exit_code(forked(work, *arguments), 60)
+    return exit_code(forked(work, *arguments), 300)
