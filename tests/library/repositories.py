@@ -26,7 +26,7 @@ LIMITS = FetchLimits(
     backoff_seconds=0.005,
     backoff_cap_seconds=0.02,
 )
-HASTY = replace(LIMITS, read_seconds=1.0)
+HASTY = replace(LIMITS, read_seconds=3.0)
 """For a server that says nothing."""
 ARFF = b"""% people, in the repository's form
 @RELATION people

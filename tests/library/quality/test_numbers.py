@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import mean_absolute_error, r2_score
 
-import dpicl
 from dpicl.contract import Contract, parse_contract
 from dpicl.data.values import Meaning, number_word
 from dpicl.ground.types import SplitTable
@@ -23,6 +22,7 @@ from dpicl.quality import Score
 from dpicl.quality.measures import fitted, indicators, scores
 from dpicl.quality.number_quality import of_any_numbers
 from dpicl.report.quality import quality_page
+from tests.library.noise import protect_alike
 from tests.library.quality.made_up import coded, parted, quality
 
 COLUMNS = {
@@ -118,7 +118,7 @@ def test_a_predictor_says_whether_it_is_surely_better_than_the_mean(
     table = pd.DataFrame(rows | {"kind": np.array(["a", "b", "c"])[rows["kind"]]})
     sold = COLUMNS["sold"] | {"bins": [2, 5, 10, 20, 40]}  # half of them lie in the first of eight
     schema = {"columns": COLUMNS | {"sold": sold}, "label": "sold"}
-    release = dpicl.protect(
+    release = protect_alike(
         pa.table(table), schema, epsilon=4, account="made_up", population=3000, home=tmp_path
     )
     with warnings.catch_warnings(record=True) as warned:
@@ -179,7 +179,7 @@ def test_of_a_column_that_is_missing_in_some_simulations_no_mean_is_said(tmp_pat
         "age": {"type": "integer", "bounds": [0, 1000]},
         "x": {"type": "real", "bounds": [0, 100], "nullable": True},
     }
-    release = dpicl.protect(
+    release = protect_alike(
         table, {"columns": columns}, epsilon=20, account="x", budget=20, home=tmp_path
     )
     found = release.quality(10)

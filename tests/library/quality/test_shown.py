@@ -14,18 +14,18 @@ from matplotlib.collections import LineCollection
 from matplotlib.text import Text
 from pydantic import TypeAdapter
 
-import dpicl
 from dpicl.ground.errors import ParameterError
 from dpicl.methods import tabular
 from dpicl.quality.picture import columns_figure
 from dpicl.quality.shown import Shown, Worth, shown
 from dpicl.quality.worth import ReleasePoint
+from tests.library.noise import protect_alike
 from tests.library.tabular.test_conditions import SCHEMA, rows
 
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: Any) -> Any:
-    return dpicl.protect(
+    return protect_alike(
         rows(), SCHEMA, epsilon=1, account="shown", budget=1, home=tmp_path_factory.mktemp("home")
     )
 
@@ -58,7 +58,7 @@ def test_the_pairs_that_depend_most_on_each_other_come_first(release: Any) -> No
 def test_errors_are_where_nine_in_ten_true_shares_are(tmp_path_factory: Any) -> None:
     """Of two columns, whose noise is large."""
     frame = rows(2000)
-    release = dpicl.protect(
+    release = protect_alike(
         frame, SCHEMA, epsilon=0.3, account="bars", budget=1, home=tmp_path_factory.mktemp("bars"),
         anyway=True,
     )  # fmt: skip

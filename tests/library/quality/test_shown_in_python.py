@@ -18,6 +18,7 @@ from dpicl.ground import progress as bars
 from dpicl.ground.plain_table import PlainTable
 from dpicl.quality.outlook import plan_table
 from dpicl.release.door import schema_contract
+from tests.library.noise import protect_alike
 from tests.library.quality.made_up import quality, split
 
 SCHEMA = {
@@ -42,7 +43,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> dpicl.Release:
         }
     )
     home = tmp_path_factory.mktemp("home")
-    return dpicl.protect(
+    return protect_alike(
         rows, SCHEMA, epsilon=5, account="shop", method="mst_tabicl", population=900, home=home
     )
 
@@ -165,6 +166,7 @@ def test_what_is_done_soon_shows_nothing_and_neither_does_quiet(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    monkeypatch.setattr(bars, "PATIENCE", 60)  # which a busy machine does not take
     with bars.progress("soon"):
         time.sleep(0.1)
     monkeypatch.setattr(bars, "PATIENCE", 0.01)

@@ -18,6 +18,7 @@ from dpicl.data.central.conditional import Conditional
 from dpicl.data.central.graphical_model import ModelMarginals, NoisyMarginal, graphical_model
 from dpicl.ground.errors import ParameterError
 from dpicl.release.release import Release
+from tests.library.noise import protect_alike
 
 SCHEMA = {
     "label": "bought",
@@ -54,7 +55,7 @@ def rows(count: int = 6000) -> pd.DataFrame:
 def release(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Release]:
     """Of either method that has a model."""
     home = tmp_path_factory.mktemp("home")
-    yield dpicl.protect(
+    yield protect_alike(
         rows(), SCHEMA, epsilon=2, account=request.param, budget=2, method=request.param, home=home
     )
 
@@ -157,7 +158,7 @@ def test_cautious_labels_are_kept(tmp_path: Path) -> None:
     noise = rows(800).assign(
         bought=np.random.default_rng(1).choice(["no", "yes"], 800, p=[0.8, 0.2])
     )
-    release = dpicl.protect(
+    release = protect_alike(
         noise, SCHEMA, epsilon=0.5, account="a", budget=5, home=tmp_path, anyway=True
     )
     large = release.table(100_000)

@@ -138,7 +138,7 @@ def test_a_query_without_an_end_is_ended_on_sqlite(
         "people: the contract's query takes longer than 1 seconds; expected its rows by then, or "
         "a larger DPICL_QUERY_SECONDS" in refusal(sql)
     )
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from dpicl.data.ruled_out import check_can_be_met
 from dpicl.data.values import central_form
 from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
 from dpicl.release.release import Release, check_where
+from tests.library.noise import protect_alike
 
 SCHEMA: dict[str, Any] = {
     "label": "late",
@@ -95,7 +96,7 @@ def contract_of(relations: list[dict[str, Any]]) -> Contract:
 def release(tmp_path_factory: Any) -> Iterator[Release]:
     """Of rows with every kind of relation, one sum within another."""
     home = tmp_path_factory.mktemp("home")
-    yield dpicl.protect(rows(), SCHEMA, epsilon=3, account="loans", budget=3, home=home)
+    yield protect_alike(rows(), SCHEMA, epsilon=3, account="loans", budget=3, home=home)
 
 
 def assert_kept(table: pd.DataFrame) -> None:
@@ -290,7 +291,7 @@ def test_sums_that_cannot_be_made_one_after_another_are_refused(
 def test_rows_of_two_conditions_are_drawn_apart(tmp_path: Path) -> None:
     """Also where both conditions let the same share of every code through."""
     schema = {**SCHEMA, "relations": []}
-    plain = dpicl.protect(rows(), schema, epsilon=3, account="p", budget=3, home=tmp_path)
+    plain = protect_alike(rows(), schema, epsilon=3, account="p", budget=3, home=tmp_path)
     for first, second in (
         ({"sex": "f"}, {"sex": "m"}),
         ({"repayment": (200, 349)}, {"repayment": (350, 499)}),

@@ -26,6 +26,7 @@ from dpicl.ground.types import PrivateTable
 from dpicl.release.door import schema_contract
 from dpicl.release.rows import warnings_of
 from tests.library.examples import tree
+from tests.library.noise import protect_alike
 
 COLUMNS: dict[str, Any] = {
     "checkin": {"type": "date", "bounds": ["2026-01-01", "2026-06-30"]},
@@ -79,7 +80,7 @@ def assert_kept(table: pd.DataFrame) -> None:
 @pytest.mark.parametrize("method", ["aim_tabicl", "mst_tabicl", "tab_pe", "ldp_tabicl"])
 def test_every_released_row_keeps_them(method: str, tmp_path: Path) -> None:
     stays = rows(4000)
-    release = dpicl.protect(
+    release = protect_alike(
         stays, SCHEMA, epsilon=3, account=method, budget=3, method=method, home=tmp_path
     )
     for count in (20, 3000, 20_000):
@@ -106,7 +107,7 @@ def test_averages_which_keep_none_are_refused_before_the_charge(tmp_path: Path) 
 
 
 def test_demonstrations_show_sums_that_add_up(tmp_path: Path) -> None:
-    release = dpicl.protect(rows(4000), SCHEMA, epsilon=3, account="sums", budget=3, home=tmp_path)
+    release = protect_alike(rows(4000), SCHEMA, epsilon=3, account="sums", budget=3, home=tmp_path)
     texts = [text for text, _ in release.demonstrations(32).pairs]
     found = 0
     for text in texts:
@@ -126,7 +127,7 @@ def test_a_date_is_another_and_whole_days_after_it(tmp_path: Path) -> None:
         "columns": COLUMNS | {"nights": {"type": "integer", "bounds": [0, 30]}},
         "relations": [{"total": "checkout", "parts": ["checkin", "nights"]}],
     }
-    release = dpicl.protect(
+    release = protect_alike(
         stays.assign(nights=nights), schema, epsilon=3, account="nights", budget=3, home=tmp_path
     )
     table = release.table(4000)
