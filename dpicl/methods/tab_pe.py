@@ -70,6 +70,7 @@ class TabPe(CentralRows[Votes]):
     post_version = 2
     artefact = "released_votes.json"
     source = "votes"
+    smooths = True
     draw_stage = "evolve"
     derive_stage = "reconstruct"
 

@@ -88,6 +88,8 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     """What the stage is called in which `rows` makes rows; None of methods whose draws
     demonstrate as they are, and have no `rows`.
     """
+    smooths: ClassVar[bool] = False
+    """Whether a release of its own rows is nearer to them than it is to the rows that it is of."""
 
     @property
     def answers(self) -> Any:

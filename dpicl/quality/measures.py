@@ -72,6 +72,19 @@ def total_variation(shares: np.ndarray, others: np.ndarray) -> float:
     return float(np.abs(shares - others).sum() / 2)
 
 
+def compounded(once: np.ndarray, twice: np.ndarray) -> np.ndarray:
+    """By how much more a release is off than releases of its own rows, on average.
+
+    Args:
+        once: how far the shares of each of some releases are off, shape (releases, cells).
+        twice: the same of releases of their rows.
+    """
+    mean = once.mean(axis=0)
+    square = float(mean @ mean - once.var(axis=0, ddof=1).sum() / len(once))  # without their noise
+    kept = float(twice.mean(axis=0) @ mean) / square if square > 0 else 1.0
+    return (1 / np.clip(kept, 0.5, 1.0) - 1) * mean
+
+
 def sampling_variation(shares: np.ndarray) -> float:
     """What total variation times the root of n is expected to be between these shares and those of
     n rows drawn from them, n large.

@@ -26,18 +26,21 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
          - log(MAE / MAE of the mean): 0 of the mean, and below 0 of what is worse
     (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing
          counted
-    (5)  the lower end of an R2 below 0, which is an error as a part of the label's variance: over
+    (5)  a method that smooths (Tab-PE: rows vote for near candidates) takes less from Z, which is
+         smooth, than from the rows: (c - 1) b is added to R - Z,   b its mean over replicates, and
+         c = b.b / b.b', from 1 to 2,   b' the same of releases of R again
+    (6)  the lower end of an R2 below 0, which is an error as a part of the label's variance: over
          1 - 3 s / v,   v the variance by released shares, s the deviation that their noise gives
          it. Noise makes rare labels frequent, and so v too large: 3, and not 1.645. The lower end
          of an MAE: times the root of that
 
 Where the rows themselves are public, true values stand beside:
 
-    (6)  total variation of every one, two and three columns, the label among them, between released
+    (7)  total variation of every one, two and three columns, the label among them, between released
          and real rows; the mean of each
-    (7)  pMSE = mean over released and as many real rows of (p - 1/2)^2,   p what logistic
+    (8)  pMSE = mean over released and as many real rows of (p - 1/2)^2,   p what logistic
          regression says of a row's being released; 0 where nothing tells rows apart, 1/4 at most
-    (8)  classifiers fitted on released rows, and on real ones, score on rows that are held out
+    (9)  classifiers fitted on released rows, and on real ones, score on rows that are held out
 
 Step 4 is there because noise looks like signal: at a small epsilon rows of a model show a strong
 one whether or not there is any. Noise hides signal too, so that there may be more than they show.
@@ -54,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from math import comb
+from math import comb, prod
 from statistics import fmean
 from typing import Any
 
@@ -74,6 +77,7 @@ from dpicl.quality.measures import (
     Columns,
     as_numbers,
     classifier,
+    compounded,
     fitted,
     indicators,
     learned,
@@ -103,8 +107,10 @@ _MOST_PAIRS, _MOST_SETS = 200, 200
 _NEAR = 0.5
 """The share of replicates, the nearest ones, that (3) is fitted on."""
 _EDGE, _STRONGEST = 1e-4, 2.0
+_TWICE = 10
+"""Releases of equation (5) that are released again."""
 _BIASED, _LEAST_LEFT = 3.0, 0.1
-"""Of equation (5)."""
+"""Of equation (6)."""
 _MISFIT = 0.15
 """Of nine public tables whose counts have no noise, eight have a probit of the score within 1.645
 times this share of what rows of their model promise; the ninth, `car`, whose label is a rule over
@@ -167,9 +173,7 @@ class Replicates:
         truth = PrivateCodes(self.binned.encoding.encode(table))
         rows = min(self.rows, max(_MOST_ROWS, len(table)))
         drawn = self.point.method.replicate(truth, rows, self.drawn, *self.point.place, draws)
-        modelled = self._modelled(drawn, draws)
-        self._step()
-        return table, modelled
+        return table, self._modelled(drawn, draws)
 
     def _draws(self, number: int, which: str) -> Draws:
         return Draws(number, f"{self.point.contract.name} {which}", simulated=True)
@@ -186,6 +190,27 @@ class Replicates:
             if not meaning.categories and meaning.number.plain
         }
 
+    def _lost(self, marginals: Sequence[Columns], count: int) -> list[np.ndarray]:
+        """By marginal what is added to its shares in R by equation (5)."""
+        shapes = [tuple(self.sizes[i] for i in columns) for columns in marginals]
+        again, count = [], min(count, _TWICE) if self.point.method.smooths else 0
+        for number in range(count):
+            bins, apart = self.model.bins, []
+            for which in ("errors", "again"):
+                table, modelled = self._released(bins, self._draws(number, which))
+                differences = (
+                    shares_of(modelled, columns, self.sizes) - marginal(table, columns, self.sizes)
+                    for columns in marginals
+                )
+                apart.append(np.concatenate([one.ravel() for one in differences]))
+                bins = modelled.bins
+            again.append(apart)
+        if count < 2:
+            return [np.zeros(shape) for shape in shapes]
+        added = compounded(*np.array(again).swapaxes(0, 1))
+        parts = np.split(added, np.cumsum([prod(shape) for shape in shapes])[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
     def errors(
         self, marginals: Sequence[Columns], count: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[Columns, np.ndarray]]:
@@ -198,14 +223,14 @@ class Replicates:
         every release of it has.
         """
         errors, cumulative, apart = np.zeros((3, count, len(marginals)))
-        middles = self.numbers()
+        middles, lost = self.numbers(), self._lost(marginals, count)
         squares = {columns: np.zeros(len(means)) for columns, means in middles.items()}
         counted = np.ones((count, len(marginals)), dtype=bool)
         for number in range(count):
             table, modelled = self._released(self.model.bins, self._draws(number, "errors"))
             for place, columns in enumerate(marginals):
                 found, true = (
-                    shares_of(modelled, columns, self.sizes),
+                    shares_of(modelled, columns, self.sizes) + lost[place],
                     marginal(table, columns, self.sizes),
                 )
                 errors[number, place] = total_variation(found, true)
@@ -217,6 +242,7 @@ class Replicates:
                 counted[number, place] = (
                     not modelled.counted or len(columns) < 3 or columns in modelled.counted
                 )
+            self._step()
         counted |= ~counted.any(axis=0)
         least = np.array([self.least_error(columns) for columns in marginals])
         mean = (errors * counted).sum(axis=0) / counted.sum(axis=0)
@@ -231,12 +257,14 @@ class Replicates:
         """Of each marginal's cells, the root mean square of what steps 2 and 3 do to their shares,
         so many times.
         """
-        squares = [np.zeros(tuple(self.sizes[i] for i in columns)) for columns in marginals]
+        lost = self._lost(marginals, count)
+        squares = [np.zeros_like(one) for one in lost]
         for number in range(count):
             table, modelled = self._released(self.model.bins, self._draws(number, "errors"))
-            for columns, total in zip(marginals, squares, strict=True):
-                released = shares_of(modelled, columns, self.sizes)
+            for columns, more, total in zip(marginals, lost, squares, strict=True):
+                released = shares_of(modelled, columns, self.sizes) + more
                 total += (released - marginal(table, columns, self.sizes)) ** 2
+            self._step()
         return [
             np.maximum(np.sqrt(total / count), 2 * self.least_error(columns) / total.size)
             for columns, total in zip(marginals, squares, strict=True)
@@ -290,6 +318,7 @@ class Replicates:
             made_up[decided, -1] = by_columns[decided]
             made_up = self._keeping(made_up, chance)
             table, modelled = self._released(made_up, draws)
+            self._step()
             bins = modelled.bins
             added.append(marginal(bins, label, self.sizes) - marginal(table, label, self.sizes))
             model = learned(bins, self.sizes, draws)
@@ -308,7 +337,7 @@ class Replicates:
         return {"R2": 0.0, "MAE": float(np.average(apart, weights=shares)) / width_of(self.means)}
 
     def variance_left(self, added: np.ndarray) -> float:
-        """Equation (5): the part of the label's variance that the noise of its shares leaves for
+        """Equation (6): the part of the label's variance that the noise of its shares leaves for
         certain.
         """
         assert self.means is not None
@@ -488,7 +517,7 @@ def _three(values: Any) -> tuple[float, float, float]:
 def _of_true_variance(
     measure: str, interval: tuple[float, float, float], left: float
 ) -> tuple[float, float, float]:
-    """Equation (5)."""
+    """Equation (6)."""
     estimate, low, high = interval
     if measure == "MAE":
         return estimate, low * np.sqrt(left), high
@@ -525,7 +554,7 @@ def _interval(
 
 
 def _actual(point: ReleasePoint, bins: np.ndarray, train: np.ndarray, test: np.ndarray) -> Actual:
-    """Equations (6) to (8) of rows that are given as bins; `train` and `test` are public."""
+    """Equations (7) to (9) of rows that are given as bins; `train` and `test` are public."""
     sizes = point.encoding.bin_counts
     chance = stream(0, "quality-benchmark", point.contract.name, "").generator()
     variation = {}
