@@ -39,6 +39,7 @@ settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 # Some of its examples are constants of the sources that are imported, and what is imported hangs on
 # the tests before: none of them, so that a test has the same ones wherever it runs.
+assert hasattr(providers, "_get_local_constants")
 providers._get_local_constants = lambda: providers._local_constants
 
 # As Dask's workers have it: tests run in several processes, and so do most of the programs that

@@ -19,8 +19,8 @@ from dpicl.ground.errors import ParameterError
 
 
 def check_can_be_met(contract: Contract, condition: Condition) -> None:
-    """Refuse a condition that no value meets, as 8.5 of whole numbers, or that a relation rules
-    out. Raises ParameterError: names them.
+    """Refuse a condition that no value meets, as 8.5 of whole numbers, that a relation rules out,
+    or that no released row has. Raises ParameterError: names them.
     """
     if not all(
         one.missing
@@ -41,9 +41,9 @@ def check_can_be_met(contract: Contract, condition: Condition) -> None:
                 f"a condition that a row can meet; `relations` of {contract.name} rule it out: "
                 f"{relation}",
             )
-    # last: of two reasons, the one that no other release would change is said
+    # last: another release may have such rows
     if any(not weights.sum() for weights in condition.weights.values()):
-        raise ParameterError("where", condition.words, "values that rows of the release have")
+        raise ParameterError("where", condition.words, "values that released rows have")
 
 
 def _rules_out(relation: Relation, contract: Contract, asked: Mapping[str, Asked]) -> bool:

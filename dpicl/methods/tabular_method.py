@@ -89,7 +89,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     demonstrate as they are, and have no `rows`.
     """
     smooths: ClassVar[bool] = False
-    """Whether a release of its own rows is nearer to them than it is to the rows that it is of."""
+    """Whether a release loses detail, so that a release of its rows loses less."""
 
     @property
     def answers(self) -> Any:

@@ -72,17 +72,25 @@ def total_variation(shares: np.ndarray, others: np.ndarray) -> float:
     return float(np.abs(shares - others).sum() / 2)
 
 
-def compounded(once: np.ndarray, twice: np.ndarray) -> np.ndarray:
-    """By how much more a release is off than releases of its own rows, on average.
+def compounding(once: np.ndarray, twice: np.ndarray) -> float:
+    """How many times as far as releases of its rows a release is off on average, where each takes
+    the same part of what is left: 1 to 2; 1 where they are off by no more than noise.
 
     Args:
-        once: how far the shares of each of some releases are off, shape (releases, cells).
-        twice: the same of releases of their rows.
+        once: how far the shares of releases are off from the rows that they are of, shape
+            (releases, cells).
+        twice: the same of releases of the rows of each of these.
     """
-    mean = once.mean(axis=0)
-    square = float(mean @ mean - once.var(axis=0, ddof=1).sum() / len(once))  # without their noise
-    kept = float(twice.mean(axis=0) @ mean) / square if square > 0 else 1.0
-    return (1 / np.clip(kept, 0.5, 1.0) - 1) * mean
+    if len(once) < 2:
+        return 1.0
+    mean, again = once.mean(axis=0), twice.mean(axis=0)
+    divisor = len(once) * (len(once) - 1)
+    noise = ((once - mean) ** 2).sum(axis=0) / divisor
+    shared = ((once - mean) * (twice - again)).sum() / divisor  # noise that is smoothed too
+    square = float(mean @ mean - noise.sum())
+    if square <= 3 * float(np.sqrt(2 * noise @ noise)):
+        return 1.0
+    return float(1 / np.clip((mean @ again - shared) / square, 0.5, 1.0))
 
 
 def sampling_variation(shares: np.ndarray) -> float:

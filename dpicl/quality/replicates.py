@@ -27,8 +27,9 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
     (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing
          counted
     (5)  a method that smooths (Tab-PE: rows vote for near candidates) takes less from Z, which is
-         smooth, than from the rows: (c - 1) b is added to R - Z,   b its mean over replicates, and
-         c = b.b / b.b', from 1 to 2,   b' the same of releases of R again
+         smooth already, than from the rows: (c - 1) e is added to R - Z;   e the mean of R - Z over
+         replicates, e' that of releases of R,   c = e.e / e.e' over all columns, less their noise,
+         from 1 to 2; 1 where e is no more than noise
     (6)  the lower end of an R2 below 0, which is an error as a part of the label's variance: over
          1 - 3 s / v,   v the variance by released shares, s the deviation that their noise gives
          it. Noise makes rare labels frequent, and so v too large: 3, and not 1.645. The lower end
@@ -77,7 +78,7 @@ from dpicl.quality.measures import (
     Columns,
     as_numbers,
     classifier,
-    compounded,
+    compounding,
     fitted,
     indicators,
     learned,
@@ -190,26 +191,24 @@ class Replicates:
             if not meaning.categories and meaning.number.plain
         }
 
-    def _lost(self, marginals: Sequence[Columns], count: int) -> list[np.ndarray]:
-        """By marginal what is added to its shares in R by equation (5)."""
-        shapes = [tuple(self.sizes[i] for i in columns) for columns in marginals]
-        again, count = [], min(count, _TWICE) if self.point.method.smooths else 0
+    def _smoothed(self, marginals: Sequence[Columns], count: int) -> list[np.ndarray]:
+        """By marginal what equation (5) adds to its shares in R."""
+        count, width = min(count, _TWICE) if self.point.method.smooths else 0, len(self.sizes)
+        every: list[Columns] = [*((place,) for place in range(width)), *marginals]
+        shapes = [tuple(self.sizes[i] for i in one) for one in every]
+        ends = np.cumsum([prod(shape) for shape in shapes])
+        off = np.zeros((2, count, ends[-1]))
         for number in range(count):
-            bins, apart = self.model.bins, []
-            for which in ("errors", "again"):
+            bins = self.model.bins
+            for place, which in enumerate(("errors", "again")):
                 table, modelled = self._released(bins, self._draws(number, which))
-                differences = (
-                    shares_of(modelled, columns, self.sizes) - marginal(table, columns, self.sizes)
-                    for columns in marginals
-                )
-                apart.append(np.concatenate([one.ravel() for one in differences]))
+                for one, part in zip(every, np.split(off[place, number], ends[:-1]), strict=True):
+                    part += shares_of(modelled, one, self.sizes).ravel()
+                    part -= marginal(table, one, self.sizes).ravel()
                 bins = modelled.bins
-            again.append(apart)
-        if count < 2:
-            return [np.zeros(shape) for shape in shapes]
-        added = compounded(*np.array(again).swapaxes(0, 1))
-        parts = np.split(added, np.cumsum([prod(shape) for shape in shapes])[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        more = compounding(*off[:, :, : sum(self.sizes)]) - 1
+        added = np.split(more * off[0].sum(axis=0) / max(count, 1), ends[:-1])
+        return [part.reshape(shape) for part, shape in zip(added, shapes, strict=True)][width:]
 
     def errors(
         self, marginals: Sequence[Columns], count: int
@@ -223,14 +222,14 @@ class Replicates:
         every release of it has.
         """
         errors, cumulative, apart = np.zeros((3, count, len(marginals)))
-        middles, lost = self.numbers(), self._lost(marginals, count)
+        middles, added = self.numbers(), self._smoothed(marginals, count)
         squares = {columns: np.zeros(len(means)) for columns, means in middles.items()}
         counted = np.ones((count, len(marginals)), dtype=bool)
         for number in range(count):
             table, modelled = self._released(self.model.bins, self._draws(number, "errors"))
             for place, columns in enumerate(marginals):
                 found, true = (
-                    shares_of(modelled, columns, self.sizes) + lost[place],
+                    shares_of(modelled, columns, self.sizes) + added[place],
                     marginal(table, columns, self.sizes),
                 )
                 errors[number, place] = total_variation(found, true)
@@ -257,11 +256,11 @@ class Replicates:
         """Of each marginal's cells, the root mean square of what steps 2 and 3 do to their shares,
         so many times.
         """
-        lost = self._lost(marginals, count)
-        squares = [np.zeros_like(one) for one in lost]
+        added = self._smoothed(marginals, count)
+        squares = [np.zeros_like(one) for one in added]
         for number in range(count):
             table, modelled = self._released(self.model.bins, self._draws(number, "errors"))
-            for columns, more, total in zip(marginals, lost, squares, strict=True):
+            for columns, more, total in zip(marginals, added, squares, strict=True):
                 released = shares_of(modelled, columns, self.sizes) + more
                 total += (released - marginal(table, columns, self.sizes)) ** 2
             self._step()

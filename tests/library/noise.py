@@ -13,8 +13,9 @@ from dpicl.release.release import Release
 
 
 def protect_alike(*arguments: Any, **choices: Any) -> Release:
-    """`dpicl.protect` of private rows, whose mechanisms draw from numbered streams. These still say
-    that no seed repeats them, so that all goes the way of a real release.
+    """`dpicl.protect` of a private table, whose mechanisms draw from numbered streams. These still
+    say that no seed repeats them, so that all goes the way of a real release. Methods on texts draw
+    elsewhere.
     """
     numbers = count()
     with pytest.MonkeyPatch.context() as patch:

@@ -40,8 +40,8 @@ from tests.truth.small import typed_in
 pytestmark = pytest.mark.usefixtures("home")
 
 ROWS, BROKEN = 3917, 2379
-"""Numbers that nothing public has, no time either (of a year, of milliseconds), nor their
-difference; most tables have so many rows, of which so many break a rule.
+"""Most tables have so many rows, of which so many break a rule. Neither number, nor their
+difference, is one that anything public has: a year, a time's milliseconds.
 """
 PRIVATE = re.compile(rf"(?<!\d)({ROWS}|{BROKEN}|{ROWS - BROKEN}|{BROKEN + 1}|{ROWS + 1})(?!\d)|zq7")
 COLUMNS: dict[str, dict[str, Any]] = {

@@ -57,7 +57,7 @@ def test_a_server_that_stalls_is_not_waited_for_for_ever() -> None:
         scorer = opened(server, deadline_seconds=8)
         started = time.monotonic()
         assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
-        assert time.monotonic() - started < 60
+        assert time.monotonic() - started < 25
 
 
 def test_the_deadline_is_for_one_answer_with_all_attempts() -> None:

@@ -93,7 +93,7 @@ def test_what_was_opened_for_scores_writes_the_same_texts() -> None:
 
 @pytest.mark.parametrize("api", ["completions", "chat"])
 def test_all_faults_together_change_no_sample(api: str) -> None:
-    with serving(Habits(writes=True, faults=FAULTS, fault_every=6)) as server:
+    with serving(Habits(writes=True, faults=FAULTS, fault_every=5)) as server:
         writer = opened(server, api=api)
         texts = writer.generate(MANY, Sampling(**LINE, temperature=0.8, seed=5))
     assert [text.strip() for text in texts] == [

@@ -166,7 +166,6 @@ def test_what_is_done_soon_shows_nothing_and_neither_does_quiet(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    monkeypatch.setattr(bars, "PATIENCE", 60)  # which a busy machine does not take
     with bars.progress("soon"):
         time.sleep(0.1)
     monkeypatch.setattr(bars, "PATIENCE", 0.01)

@@ -169,7 +169,7 @@ def test_any_range_is_met_or_refused(release: Release, where: dict[str, Any]) ->
     try:
         table = release.table(50, where=where)
     except ParameterError as error:
-        assert "a condition that" in str(error) or "rows of the release have" in str(error)
+        assert "a condition that" in str(error) or "released rows have" in str(error)
         return
     for name, asked in where.items():
         assert meets(table[name], asked).all()
@@ -225,13 +225,13 @@ def test_a_condition_that_a_relation_rules_out_names_it_before_a_charge(
     ("rate", "told"),
     [
         ((100, 200), r"rule it out: rising: \[least, rate\]"),
-        ((2000, 2100), "values that rows of the release have"),
+        ((2000, 2100), "values that released rows have"),
     ],
 )
 def test_a_relation_is_named_where_the_release_has_no_such_rows_either(
     rate: tuple[int, int], told: str
 ) -> None:
-    """What noise left of a range does not choose between two reasons."""
+    """Whatever noise left of a range, the contract's reason is said."""
     form = central_form(contract := contract_of(SCHEMA["relations"]))
     condition = conditional_form(form, {"least": (2000, 2100), "rate": rate})
     none = {place: np.zeros_like(weight) for place, weight in condition.weights.items()}
