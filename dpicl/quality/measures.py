@@ -74,7 +74,7 @@ def total_variation(shares: np.ndarray, others: np.ndarray) -> float:
 
 def compounding(once: np.ndarray, twice: np.ndarray) -> float:
     """How many times as far as releases of its rows a release is off on average, where each takes
-    the same part of what is left: 1 to 2; 1 where they are off by no more than noise.
+    the same part of what is left: 1 to 4; 1 where they are off by no more than noise.
 
     Args:
         once: how far the shares of releases are off from the rows that they are of, shape
@@ -90,7 +90,7 @@ def compounding(once: np.ndarray, twice: np.ndarray) -> float:
     square = float(mean @ mean - noise.sum())
     if square <= 3 * float(np.sqrt(2 * noise @ noise)):
         return 1.0
-    return float(1 / np.clip((mean @ again - shared) / square, 0.5, 1.0))
+    return float(1 / np.clip((mean @ again - shared) / square, 0.25, 1.0))
 
 
 def sampling_variation(shares: np.ndarray) -> float:

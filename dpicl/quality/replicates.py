@@ -29,7 +29,7 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
     (5)  a method that smooths (Tab-PE: rows vote for near candidates) takes less from Z, which is
          smooth already, than from the rows: (c - 1) e is added to R - Z;   e the mean of R - Z over
          replicates, e' that of releases of R,   c = e.e / e.e' over all columns, less their noise,
-         from 1 to 2; 1 where e is no more than noise
+         from 1 to 4; 1 where e is no more than noise
     (6)  the lower end of an R2 below 0, which is an error as a part of the label's variance: over
          1 - 3 s / v,   v the variance by released shares, s the deviation that their noise gives
          it. Noise makes rare labels frequent, and so v too large: 3, and not 1.645. The lower end
