@@ -73,13 +73,12 @@ def total_variation(shares: np.ndarray, others: np.ndarray) -> float:
 
 
 def compounding(once: np.ndarray, twice: np.ndarray) -> float:
-    """How many times as far as releases of its rows a release is off on average, where each takes
-    the same part of what is left: 1 to 4; 1 where they are off by no more than noise.
+    """The mean error of a release over that of releases of its own rows, 1 to 4: each is taken to
+    lose the same share of what is left. 1 where errors are no more than noise.
 
     Args:
-        once: how far the shares of releases are off from the rows that they are of, shape
-            (releases, cells).
-        twice: the same of releases of the rows of each of these.
+        once: errors of the shares of releases of its rows, shape (releases, cells).
+        twice: the same of one release of the rows of each of these.
     """
     if len(once) < 2:
         return 1.0
@@ -88,6 +87,7 @@ def compounding(once: np.ndarray, twice: np.ndarray) -> float:
     noise = ((once - mean) ** 2).sum(axis=0) / divisor
     shared = ((once - mean) * (twice - again)).sum() / divisor  # noise that is smoothed too
     square = float(mean @ mean - noise.sum())
+    # three deviations of what noise alone would give
     if square <= 3 * float(np.sqrt(2 * noise @ noise)):
         return 1.0
     return float(1 / np.clip((mean @ again - shared) / square, 0.25, 1.0))

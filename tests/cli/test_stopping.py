@@ -283,7 +283,7 @@ def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence
         128 + sign,
         "dpicl: interrupted; `dpicl run --resume r` continues it\n",
     )
-    assert time.monotonic() - began < 50
+    assert time.monotonic() - began < 10
 
 
 def test_a_signal_after_a_commands_end_does_not_change_how_it_ended() -> None:

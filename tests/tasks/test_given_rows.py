@@ -156,7 +156,8 @@ def test_changed_rows_get_the_first_release_of_the_period_and_no_notebook_keeps_
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=".*are the bounds right")  # which noise may ask
+        # noise decides whether this one is asked
+        warnings.filterwarnings("ignore", message=".*are the bounds right")
         again = protect(home, rows=frame(seed=1))
     assert again.table(20).equals(first.table(20)) and "changed" not in "".join(capsys.readouterr())
     anew = protect(home, period="2030-01")

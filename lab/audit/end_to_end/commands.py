@@ -139,7 +139,7 @@ def captured(work: Callable[[], object]) -> Output:
             warnings.catch_warnings(record=True) as warned,
         ):
             warnings.simplefilter("always")
-            # of another's garbage, whenever it is collected; Python does not print them either
+            # told of whatever garbage is collected meanwhile; Python shows none by default
             warnings.simplefilter("ignore", ResourceWarning)
             work()
     except SystemExit as stopped:

@@ -65,7 +65,7 @@ def test_of_columns_that_noise_has_drowned_no_more_is_promised_than_is_there() -
     assert np.mean(said) > 0.9 * np.mean(true)
 
 
-def test_what_votes_smooth_away_is_not_taken_for_what_they_take_of_smooth_rows() -> None:
+def test_the_error_of_votes_counts_what_they_smooth_away() -> None:
     """Releases of rows that are smooth already were off by .06 where the release was by .16."""
     found = [quality(split(1000, seed), PE, 0.5, seed=seed, count=8) for seed in range(3)]
     for kind in ("columns", "with_label", "pairs"):
@@ -77,7 +77,7 @@ def test_what_votes_smooth_away_is_not_taken_for_what_they_take_of_smooth_rows()
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.8, 0.5])
-def test_a_loss_is_as_many_times_larger_as_the_next_one_is_smaller(kept: float) -> None:
+def test_compounding_is_one_over_the_share_that_a_release_keeps(kept: float) -> None:
     """Of releases that draw shares, and the noise of the release before, towards even ones."""
     rng = np.random.default_rng(0)
     even = np.full(8, 1 / 8)
